@@ -1,0 +1,210 @@
+package session
+
+// The stored kind of each event.
+
+// Kind implements Event.
+func (*SessionOpened) Kind() Kind { return KindSessionOpened }
+
+// Kind implements Event.
+func (*SessionConfigured) Kind() Kind { return KindSessionConfigured }
+
+// Kind implements Event.
+func (*SessionClosed) Kind() Kind { return KindSessionClosed }
+
+// Kind implements Event.
+func (*SessionQuarantined) Kind() Kind { return KindSessionQuarantined }
+
+// Kind implements Event.
+func (*SessionReleased) Kind() Kind { return KindSessionReleased }
+
+// Kind implements Event.
+func (*RunAccepted) Kind() Kind { return KindRunAccepted }
+
+// Kind implements Event.
+func (*RunStarted) Kind() Kind { return KindRunStarted }
+
+// Kind implements Event.
+func (*RunSteered) Kind() Kind { return KindRunSteered }
+
+// Kind implements Event.
+func (*RunSteerDelivered) Kind() Kind { return KindSteerDelivered }
+
+// Kind implements Event.
+func (*RunSteerRequeued) Kind() Kind { return KindSteerRequeued }
+
+// Kind implements Event.
+func (*RunSteerUndelivered) Kind() Kind { return KindSteerUndelivered }
+
+// Kind implements Event.
+func (*RunCancelRequested) Kind() Kind { return KindCancelRequested }
+
+// Kind implements Event.
+func (*RunWaiting) Kind() Kind { return KindRunWaiting }
+
+// Kind implements Event.
+func (*RunResumed) Kind() Kind { return KindRunResumed }
+
+// Kind implements Event.
+func (*RunCompleted) Kind() Kind { return KindRunCompleted }
+
+// Kind implements Event.
+func (*RunFailed) Kind() Kind { return KindRunFailed }
+
+// Kind implements Event.
+func (*RunCancelled) Kind() Kind { return KindRunCancelled }
+
+// Kind implements Event.
+func (*TurnRequested) Kind() Kind { return KindTurnRequested }
+
+// Kind implements Event.
+func (*TurnCompleted) Kind() Kind { return KindTurnCompleted }
+
+// Kind implements Event.
+func (*TurnFailed) Kind() Kind { return KindTurnFailed }
+
+// Kind implements Event.
+func (*TurnCancelled) Kind() Kind { return KindTurnCancelled }
+
+// Kind implements Event.
+func (*ToolsPublished) Kind() Kind { return KindToolsPublished }
+
+// Kind implements Event.
+func (*MessageAdded) Kind() Kind { return KindMessageAdded }
+
+// Kind implements Event.
+func (*ToolCalled) Kind() Kind { return KindToolCalled }
+
+// Kind implements Event.
+func (*ToolStarted) Kind() Kind { return KindToolStarted }
+
+// Kind implements Event.
+func (*ToolCompleted) Kind() Kind { return KindToolCompleted }
+
+// Kind implements Event.
+func (*ToolLate) Kind() Kind { return KindToolLate }
+
+// Kind implements Event.
+func (*ApprovalRequested) Kind() Kind { return KindApprovalRequested }
+
+// Kind implements Event.
+func (*ApprovalDecided) Kind() Kind { return KindApprovalDecided }
+
+// Kind implements Event.
+func (*ApprovalRemembered) Kind() Kind { return KindApprovalRemembered }
+
+// Kind implements Event.
+func (*ApprovalForgotten) Kind() Kind { return KindApprovalForgotten }
+
+// Kind implements Event.
+func (*QuestionAsked) Kind() Kind { return KindQuestionAsked }
+
+// Kind implements Event.
+func (*QuestionAnswered) Kind() Kind { return KindQuestionAnswered }
+
+// Kind implements Event.
+func (*PromiseCreated) Kind() Kind { return KindPromiseCreated }
+
+// Kind implements Event.
+func (*PromiseSettled) Kind() Kind { return KindPromiseSettled }
+
+// Kind implements Event.
+func (*PromiseDetached) Kind() Kind { return KindPromiseDetached }
+
+// Kind implements Event.
+func (*ContextEdited) Kind() Kind { return KindContextEdited }
+
+// Kind implements Event.
+func (*ContextCut) Kind() Kind { return KindContextCut }
+
+// Kind implements Event.
+func (*CompactionStarted) Kind() Kind { return KindCompactionStarted }
+
+// Kind implements Event.
+func (*CompactionFailed) Kind() Kind { return KindCompactionFailed }
+
+func (*SessionOpened) event()       {}
+func (*SessionConfigured) event()   {}
+func (*SessionClosed) event()       {}
+func (*SessionQuarantined) event()  {}
+func (*SessionReleased) event()     {}
+func (*RunAccepted) event()         {}
+func (*RunStarted) event()          {}
+func (*RunSteered) event()          {}
+func (*RunSteerDelivered) event()   {}
+func (*RunSteerRequeued) event()    {}
+func (*RunSteerUndelivered) event() {}
+func (*RunCancelRequested) event()  {}
+func (*RunWaiting) event()          {}
+func (*RunResumed) event()          {}
+func (*RunCompleted) event()        {}
+func (*RunFailed) event()           {}
+func (*RunCancelled) event()        {}
+func (*TurnRequested) event()       {}
+func (*TurnCompleted) event()       {}
+func (*TurnFailed) event()          {}
+func (*TurnCancelled) event()       {}
+func (*ToolsPublished) event()      {}
+func (*MessageAdded) event()        {}
+func (*ToolCalled) event()          {}
+func (*ToolStarted) event()         {}
+func (*ToolCompleted) event()       {}
+func (*ToolLate) event()            {}
+func (*ApprovalRequested) event()   {}
+func (*ApprovalDecided) event()     {}
+func (*ApprovalRemembered) event()  {}
+func (*ApprovalForgotten) event()   {}
+func (*QuestionAsked) event()       {}
+func (*QuestionAnswered) event()    {}
+func (*PromiseCreated) event()      {}
+func (*PromiseSettled) event()      {}
+func (*PromiseDetached) event()     {}
+func (*ContextEdited) event()       {}
+func (*ContextCut) event()          {}
+func (*CompactionStarted) event()   {}
+func (*CompactionFailed) event()    {}
+
+// Kinds lists every kind that this build writes, with a zero event of it.
+func Kinds() []Event {
+	return []Event{
+		&SessionOpened{},
+		&SessionConfigured{},
+		&SessionClosed{},
+		&SessionQuarantined{},
+		&SessionReleased{},
+		&RunAccepted{},
+		&RunStarted{},
+		&RunSteered{},
+		&RunSteerDelivered{},
+		&RunSteerRequeued{},
+		&RunSteerUndelivered{},
+		&RunCancelRequested{},
+		&RunWaiting{},
+		&RunResumed{},
+		&RunCompleted{},
+		&RunFailed{},
+		&RunCancelled{},
+		&TurnRequested{},
+		&TurnCompleted{},
+		&TurnFailed{},
+		&TurnCancelled{},
+		&ToolsPublished{},
+		&MessageAdded{},
+		&ToolCalled{},
+		&ToolStarted{},
+		&ToolCompleted{},
+		&ToolLate{},
+		&ApprovalRequested{},
+		&ApprovalDecided{},
+		&ApprovalRemembered{},
+		&ApprovalForgotten{},
+		&QuestionAsked{},
+		&QuestionAnswered{},
+		&PromiseCreated{},
+		&PromiseSettled{},
+		&PromiseDetached{},
+		&ContextEdited{},
+		&ContextCut{},
+		&CompactionStarted{},
+		&CompactionFailed{},
+	}
+}
