@@ -55,18 +55,18 @@ var pointed = &table{} // want variable
 func build() []string { return nil }
 
 func write() {
-	kinds["b"] = 2                    // want table-write
-	order[0] = "z"                    // want table-write
-	order = nil                       // want table-write
-	zero.hits++                       // want table-write
-	ErrClosed = nil                   // want table-write
-	delete(kinds, "a")                // want table-write
-	clear(order)                      // want table-write
-	copy(magic[:], "abcd")            // want table-write
-	slices.Sort(order)                // want table-write
-	_ = append(order[:1], "x")        // want table-write
-	_ = &zero                         // want table-write
-	zero.hit()                        // want table-write
+	kinds["b"] = 2                       // want table-write
+	order[0] = "z"                       // want table-write
+	order = nil                          // want table-write
+	zero.hits++                          // want table-write
+	ErrClosed = nil                      // want table-write
+	delete(kinds, "a")                   // want table-write
+	clear(order)                         // want table-write
+	copy(magic[:], "abcd")               // want table-write
+	slices.Sort(order)                   // want table-write
+	_ = append(order[:1], "x")           // want table-write
+	_ = &zero                            // want table-write
+	zero.hit()                           // want table-write
 	for _, order[0] = range []string{} { // want table-write
 	}
 }
