@@ -98,7 +98,7 @@ func (n Nothing) file(tree *Tree, file *File) []Finding {
 // parser has resolved what the file itself declares.
 func packageOf(names map[string]string, expr ast.Expr) string {
 	ident, ok := expr.(*ast.Ident)
-	if !ok || ident.Obj != nil { //nolint:staticcheck // file scope is all that is needed, and types would be slow
+	if !ok || ident.Obj != nil {
 		return ""
 	}
 

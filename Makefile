@@ -1,0 +1,134 @@
+# Perdure's targets. "make" alone prints them. Nothing but Go, make and a POSIX
+# shell is needed for build, run and test; what check needs besides, it builds.
+#
+# Written for GNU make 3.81, which macOS ships, as well as for later ones.
+
+.DEFAULT_GOAL := help
+
+GO ?= go
+
+# Tools are pinned in tools/go.mod, a module of its own, so that their
+# dependencies are not ours. Each is built once for a version of it and of Go.
+GO_VERSION := $(shell $(GO) env GOVERSION 2>/dev/null)
+tool_version = $(shell awk '$$1 == "$(1)" { print $$2 }' tools/go.mod)
+LINT := .cache/bin/golangci-lint-$(call tool_version,github.com/golangci/golangci-lint/v2)-$(GO_VERSION)
+VULN := .cache/bin/govulncheck-$(call tool_version,golang.org/x/vuln)-$(GO_VERSION)
+
+# Arguments that a caller may give.
+PKG ?= ./...
+BENCH ?= .
+FUZZTIME ?= 2s
+ARGS ?=
+LOG ?=
+
+.PHONY: help
+help: ## print this
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z\/]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Every day
+
+.PHONY: run
+run: build ## serve on this machine until Ctrl-C (ARGS="--flag …")
+	@bin/perdure serve $(ARGS)
+
+.PHONY: build
+build: ## build bin/perdure
+	@$(GO) build -trimpath -o bin/perdure ./cmd/perdure
+
+.PHONY: test
+test: test/go test/fuzz ## run all tests, then each fuzz target for a moment
+
+.PHONY: check
+check: verify/fmt vet lint verify/tidy verify/generate verify/lint ## look at everything that can be seen without running it
+
+.PHONY: fmt
+fmt: $(LINT) ## lay out every Go file
+	@$(LINT) fmt
+
+.PHONY: replay
+replay: ## replay the recorded histories, or one log (LOG=file.jsonl)
+ifeq ($(LOG),)
+	@$(GO) test -count=1 ./core/replay/...
+else
+	@$(GO) run ./cmd/perdure replay $(LOG)
+endif
+
+##@ Tests
+
+.PHONY: test/go
+test/go: ## run all tests (PKG=./core/…)
+	@$(GO) test $(PKG)
+
+.PHONY: test/fuzz
+test/fuzz: ## run each fuzz target for FUZZTIME (2s)
+	@GO="$(GO)" .ci/fuzz $(FUZZTIME)
+
+.PHONY: test/race
+test/race: ## run core, host and adapters under the race detector (needs a C compiler)
+	@CGO_ENABLED=1 $(GO) test -race ./core/... ./internal/host/... ./internal/adapter/...
+
+.PHONY: test/readme
+test/readme: ## run what the README tells a reader to run
+	@out=$$($(GO) test -count=1 -run README ./cmd/perdure 2>&1); status=$$?; echo "$$out"; \
+	case "$$out" in *"no test"*) echo "no test runs the README"; exit 1;; esac; exit $$status
+
+.PHONY: bench
+bench: ## run the benchmarks (PKG=./core/… BENCH=Apply)
+	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+##@ Checks
+
+.PHONY: vet
+vet: ## go vet
+	@$(GO) vet ./...
+
+.PHONY: lint
+lint: $(LINT) ## golangci-lint, by .golangci.yaml
+	@$(LINT) run ./...
+
+.PHONY: vuln
+vuln: $(VULN) ## known vulnerabilities in what we call (asks the network, so not in check)
+	@$(VULN) ./...
+
+.PHONY: verify/fmt
+verify/fmt: $(LINT) ## the layout is what fmt would make
+	@$(LINT) fmt --diff
+
+.PHONY: verify/tidy
+verify/tidy: ## go.mod and go.sum are what go mod tidy would make
+	@$(GO) mod tidy -diff
+	@cd tools && $(GO) mod tidy -diff
+
+.PHONY: generate
+generate: ## run every go:generate line
+	@$(GO) generate ./...
+
+# The twin of every generator at once: a new go:generate line is covered the day
+# it is written.
+.PHONY: verify/generate
+verify/generate: ## generated files are what generate would make
+	@MAKE="$(MAKE)" .ci/verify generate
+
+.PHONY: verify/lint
+verify/lint: $(LINT) ## the lint rules find what they are there for
+	@LINT="$(CURDIR)/$(LINT)" .ci/verify-lint
+
+##@ House
+
+.PHONY: tools
+tools: $(LINT) $(VULN) ## build the pinned tools into .cache/bin
+
+.PHONY: clean
+clean: ## remove what was built
+	@rm -rf bin dist .cache
+
+$(LINT): tools/go.mod tools/go.sum
+	@echo "building $(notdir $@): once, a few minutes"
+	@mkdir -p .cache/bin
+	@cd tools && $(GO) build -ldflags '-s -w' -o "$(CURDIR)/$@" github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(VULN): tools/go.mod tools/go.sum
+	@mkdir -p .cache/bin
+	@cd tools && $(GO) build -ldflags '-s -w' -o "$(CURDIR)/$@" golang.org/x/vuln/cmd/govulncheck

@@ -1,0 +1,6 @@
+package memory_test
+
+import (
+	_ "github.com/perdure/perdure/internal/host/porttest"
+	_ "github.com/stretchr/testify/require"
+)

@@ -1,0 +1,5 @@
+package memory
+
+type wireItem struct {
+	UpdatedAt int `json:"updated_at"`
+}

@@ -1,0 +1,7 @@
+package client
+
+import (
+	_ "github.com/perdure/perdure/core/ident" // want depguard
+	_ "github.com/perdure/perdure/internal/api"
+	_ "github.com/perdure/perdure/internal/host" // want depguard
+)

@@ -1,0 +1,6 @@
+package env
+
+import (
+	_ "github.com/perdure/perdure/core/ident" // want depguard
+	_ "os"
+)

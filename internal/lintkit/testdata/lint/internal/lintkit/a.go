@@ -1,0 +1,5 @@
+package lintkit
+
+import (
+	_ "testing"
+)

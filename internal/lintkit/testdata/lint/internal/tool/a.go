@@ -1,0 +1,5 @@
+package tool
+
+import (
+	_ "github.com/perdure/perdure/internal/env" // want depguard
+)

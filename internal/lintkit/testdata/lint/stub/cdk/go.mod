@@ -1,0 +1,3 @@
+module github.com/aws/aws-cdk-go
+
+go 1.26.0
