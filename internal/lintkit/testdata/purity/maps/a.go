@@ -27,6 +27,16 @@ func generic[M ~map[string]int](m M) {
 	}
 }
 
+type bound interface{ ~map[string]int }
+
+func bounded[M bound](m M) {
+	for range m { // want map-order
+	}
+
+	for range maps.Keys[M](m) { // want map-order
+	}
+}
+
 func keys(m map[string]int) {
 	for range maps.Keys(m) { // want map-order
 	}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"example.com/fixture/clean"
 )
 
 type rejection struct{ code string }
@@ -66,6 +68,9 @@ func write() {
 	slices.Sort(order)                   // want table-write
 	_ = append(order[:1], "x")           // want table-write
 	_ = &zero                            // want table-write
+	(order) = nil                        // want table-write
+	clean.ErrInvalid = nil               // want table-write
+	slices.Sort[[]string](order)         // want table-write
 	zero.hit()                           // want table-write
 	for _, order[0] = range []string{} { // want table-write
 	}
@@ -80,7 +85,13 @@ func row(i int) []int {
 	return rows[i] // want table-lent
 }
 
-type holder struct{ kinds map[string]int }
+type holder struct{ kinds names }
+
+func (h holder) String() string { return h.kinds.String() }
+
+type names map[string]int
+
+func (n names) String() string { return "" }
 
 func read(key string) (int, error) {
 	order := append(order, "c")
