@@ -1,8 +1,10 @@
 package perdure_test
 
 import (
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -34,7 +36,7 @@ var anyOfOurs = []string{"core/...", "events", "internal/...", "web"}
 // core ← host ← {adapter, tool, api} ← {local, functions} ← cmd.
 var directions = lintkit.Directions{
 	Path:     "github.com/perdure/perdure",
-	TestOnly: []string{"core/scenario/...", "internal/host/porttest/...", "internal/lintkit/..."},
+	TestOnly: []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/...", "internal/lintkit/..."},
 	Rows:     slices.Concat(coreRows, shellRows, edgeRows),
 	Fences: []lintkit.Fence{
 		{
@@ -48,8 +50,18 @@ var directions = lintkit.Directions{
 		{Prefix: "github.com/aws/aws-cdk-go", To: []string{"infra/..."}, Why: "CDK stays in infra"},
 		{Prefix: "github.com/aws/jsii-runtime-go", To: []string{"infra/..."}, Why: "CDK stays in infra"},
 		{
-			Prefix: "github.com/stretchr/testify", To: []string{"core/scenario/...", "internal/host/porttest/..."}, Tests: true,
+			Prefix: "github.com/stretchr/testify", Tests: true,
+			To:  []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/..."},
 			Why: "an assertion library has no place in a program",
+		},
+		{
+			Prefix: "pgregory.net/rapid", Tests: true, To: []string{"core/scenario/...", "internal/host/porttest/..."},
+			Why: "generators are linked into tests only",
+		},
+		{
+			Prefix: "testing", Tests: true,
+			To:  []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/...", "internal/lintkit/..."},
+			Why: "a program does not test itself",
 		},
 	},
 }
@@ -139,6 +151,35 @@ var edgeRows = []lintkit.Row{
 func TestImportDirections(t *testing.T) {
 	t.Parallel()
 	requireNone(t, tree(t).Imports(directions))
+}
+
+// TestImportTableAgreesWithTheLintRules reads the tree that proves the lint
+// rules: each line there that depguard must refuse, and no other, is refused by
+// the table as well.
+func TestImportTableAgreesWithTheLintRules(t *testing.T) {
+	t.Parallel()
+
+	fixtures, err := lintkit.Load(os.DirFS("internal/lintkit/testdata/lint"))
+	require.NoError(t, err)
+
+	var want, got []string
+
+	for _, file := range fixtures.Files {
+		for _, group := range file.AST.Comments {
+			for _, comment := range group.List {
+				if strings.HasPrefix(comment.Text, "// want depguard") {
+					want = append(want, fmt.Sprintf("%s:%d", file.Path, fixtures.Fset.Position(comment.Pos()).Line))
+				}
+			}
+		}
+	}
+
+	for _, f := range fixtures.Imports(directions) {
+		got = append(got, fmt.Sprintf("%s:%d", f.Path, f.Line))
+	}
+
+	require.NotEmpty(t, want)
+	require.ElementsMatch(t, want, got)
 }
 
 func TestPackagesAreDocumentedOnce(t *testing.T) {
