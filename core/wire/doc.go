@@ -7,3 +7,6 @@
 // import core/ident, core/blob and core/session, and the standard library's
 // allow-list of the core.
 package wire
+
+//go:generate go test -count=1 ./internal/gen -update
+//go:generate go test -count=1 -run "^(TestFixtures|TestSchemas)$" . -update

@@ -68,6 +68,7 @@ func walkRun(v visitor, e *session.Run) {
 	v.int64(`"badTurns":`, &e.BadTurns, opt)
 	list(v, `"unknowns":`, &e.Unknowns, opt, walkRepeat)
 	pointer(v, `"closing":`, &e.Closing, walkFailure)
+	v.boolean(`"noted":`, &e.Noted, opt)
 	v.int64(`"cutTries":`, &e.CutTries, opt)
 	v.payload(`"output":`, &e.Output, opt)
 	omitzero(v, `"usage":`, &e.Usage, isZero, walkRunUsage)
@@ -294,4 +295,4 @@ func walkEntryResult(v visitor, e *session.EntryResult) {
 func walkWaitHollow(e *session.Wait) bool { return hollow(e, walkWait) }
 
 // stateShape changes with any field of the state.
-const stateShape = "3b33d3763ed5"
+const stateShape = "ff761f1029ba"

@@ -46,8 +46,26 @@ func TestWalks(t *testing.T) {
 		}
 		stored, err := os.ReadFile(path)
 		require.NoError(t, err, howTo)
-		require.Equal(t, string(stored), string(file.text), howTo)
+		require.Empty(t, firstDifference(string(stored), string(file.text)), howTo)
 	}
+}
+
+// firstDifference is the first line that differs, as it is and as it should be.
+func firstDifference(is, want string) string {
+	a, b := strings.Split(is, "\n"), strings.Split(want, "\n")
+	for i := range max(len(a), len(b)) {
+		x, y := "", ""
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			return fmt.Sprintf("line %d is %q and should be %q", i+1, x, y)
+		}
+	}
+	return ""
 }
 
 type generator struct {
