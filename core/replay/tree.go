@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 )
 
@@ -26,7 +25,7 @@ func parse(data []byte) (tree, error) {
 	if err != nil {
 		return tree{}, fmt.Errorf("parse: %w", err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+	if len(bytes.TrimSpace(data[dec.InputOffset():])) > 0 {
 		return tree{}, errTrailing
 	}
 	return t, nil
