@@ -12,7 +12,9 @@ type Kind string
 // every type of it is in this file, with its stored version in core/wire.
 type Event interface {
 	Kind() Kind
-	event()
+	// apply folds the event into a state that the step owns. An error is a
+	// Divergence: a rule of this build is broken, never a user's mistake.
+	apply(s *State, en *Entry) error
 }
 
 // Entry is an event at its position in the log, with the time its writer saw.
@@ -133,6 +135,7 @@ type (
 		Steering   ident.SteeringID `json:"steering"`
 		Text       []Part           `json:"text"`
 		Submission Submission       `json:"submission,omitzero"`
+		Roles      []string         `json:"roles,omitempty"` // of who steered
 		Who
 	}
 	// RunSteerDelivered says that a turn that carried the steer has completed.
@@ -215,7 +218,7 @@ type Failure struct {
 // Turns.
 type (
 	// TurnRequested claims one attempt of a model call, in the commit BEFORE
-	// it. Through is the last entry that the request covers; the revisions say
+	// it. Closing makes it the last turn: its tools do not run. Through is the last entry that the request covers; the revisions say
 	// what it was built from, and Fingerprint hashes them, so that a rebuilt
 	// request is known to be the same.
 	TurnRequested struct {
@@ -224,7 +227,7 @@ type (
 		Attempt         int           `json:"attempt"`
 		Reason          string        `json:"reason"` // first, interrupted, retry
 		Class           string        `json:"class,omitempty"`
-		Closing         bool          `json:"closing,omitempty"`
+		Closing         *Failure      `json:"closing,omitempty"` // what the run ends with after this turn
 		Model           Model         `json:"model"`
 		Through         ident.EntryID `json:"through"`
 		ContextRevision int64         `json:"contextRevision"`

@@ -1,0 +1,194 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/perdure/perdure/core/ident"
+)
+
+// cacheLapse is how long a provider keeps a prompt's prefix: after that a run
+// pays for the whole window anyway, so it is cut to the low mark at once.
+const cacheLapse = 5 * ident.Minute
+
+func (e *ContextCut) apply(s *State, _ *Entry) error {
+	c := &s.Context
+	if e.Revision != c.Revision+1 {
+		return diverge("revision", "context revision %d follows %d", e.Revision, c.Revision)
+	}
+	if e.Reason == CutFailedRun {
+		i := slices.IndexFunc(c.Entries, func(en ContextEntry) bool { return en.ID >= e.From })
+		if i >= 0 {
+			// Clipped, so that the next entry does not overwrite what older
+			// states still hold.
+			c.Entries = slices.Clip(c.Entries[:i:i])
+		}
+		c.Lead = slices.DeleteFunc(slices.Clone(c.Lead), func(en ContextEntry) bool { return en.ID >= e.From })
+	} else {
+		n := 0
+		for n < len(c.Entries) && c.Entries[n].ID <= e.Through {
+			n++
+		}
+		if n == 0 || c.Entries[n-1].ID != e.Through {
+			return diverge("cut", "%s is not in the window", e.Through)
+		}
+		c.Entries = c.Entries[n:]
+		lead := slices.DeleteFunc(slices.Clone(c.Lead), func(en ContextEntry) bool { return en.Source != FromSummary })
+		if e.Mode == CutSummary {
+			sum := ContextEntry{ID: e.Through, Role: RoleUser, Source: FromSummary, Parts: []Part{{Text: e.Summary}}}
+			sum.Tokens = estimateEntry(&sum)
+			lead = []ContextEntry{sum}
+		}
+		if r := s.Active; e.Lead && r != nil {
+			in := ContextEntry{ID: r.FirstEntry, Role: RoleUser, Source: FromInput, Run: r.ID, Parts: r.Input}
+			in.Tokens = estimateEntry(&in)
+			lead = append(lead, in)
+		}
+		c.Lead = lead
+	}
+	c.recount()
+	c.Revision = e.Revision
+	c.Observed = Observed{At: c.Observed.At}
+	if e.Mode == CutSummary {
+		s.charge(s.owned(), e.Usage)
+		s.Totals.ModelCalls++
+		c.Compaction = CompactionPlan{}
+		if s.Active != nil && e.Reason == CutContext {
+			r := s.run()
+			r.CutTries++
+			// The turn is asked again on the smaller window.
+			r.Turn.Status, r.Turn.Class = TurnNone, ""
+		}
+	}
+	return nil
+}
+
+// owned is the active run for changing, or nil.
+func (s *State) owned() *Run {
+	if s.Active == nil {
+		return nil
+	}
+	return s.run()
+}
+
+// consumedTo is how many of the oldest entries may be cut: those that a
+// request has carried. An unanswered input, a steer not yet seen and the
+// newest calls with their results stay.
+func (s *State) consumedTo() int {
+	es := s.Context.Entries
+	r := s.Active
+	if r == nil {
+		return len(es)
+	}
+	through := r.Turn.Through
+	if r.Turn.ID == 0 || through < r.FirstEntry {
+		through = r.FirstEntry - 1
+	}
+	if r.Turn.Status == TurnOver || r.Turn.Status == TurnNone && r.Turn.ID != 0 {
+		// The newest request failed, so nothing that it alone carried has
+		// been read: keep from its last user message or answer on.
+		through = min(through, s.lastBoundary())
+	}
+	n := 0
+	for n < len(es) && es[n].ID <= through {
+		n++
+	}
+	return n
+}
+
+// lastBoundary is the id just before the newest stretch that a model has not
+// answered: the last assistant message with its results, or the input.
+func (s *State) lastBoundary() ident.EntryID {
+	es := s.Context.Entries
+	for i := len(es) - 1; i > 0; i-- {
+		if es[i].Role == RoleAssistant || es[i].Source == FromInput {
+			return es[i-1].ID
+		}
+	}
+	return 0
+}
+
+// windowCut cuts the window when a high mark is passed, down to the low mark.
+func (s *State) windowCut(r *Run, env Env) Event {
+	w := s.Config.Context.Window
+	if w.MaxMessages == 0 && w.MaxTokens == 0 {
+		return nil
+	}
+	c := &s.Context
+	n := int64(len(c.Entries))
+	tokens := s.PromptTokens()
+	keep, keepTokens := n, int64(1)<<62
+	if w.MaxMessages > 0 {
+		keep = w.Keep
+		if w.MaxTokens > 0 {
+			keepTokens = w.MaxTokens * w.Keep / w.MaxMessages
+		}
+	} else {
+		keepTokens = w.Keep
+	}
+	over := w.MaxMessages > 0 && n > w.MaxMessages || w.MaxTokens > 0 && tokens > w.MaxTokens
+	lapsed := r.Turn.ID == 0 && c.Observed.At != 0 && env.At-c.Observed.At > ident.Instant(cacheLapse) &&
+		(w.MaxMessages > 0 && n > keep || tokens > keepTokens)
+	if !over && !lapsed {
+		return nil
+	}
+	// What is not entries stays whatever is cut.
+	fixed := tokens - c.Tokens
+	from := len(c.Entries)
+	var kept int64
+	for from > 0 && int64(len(c.Entries)-from) < keep && fixed+kept+c.Entries[from-1].Tokens <= keepTokens {
+		from--
+		kept += c.Entries[from].Tokens
+	}
+	i, lead := s.boundary(from, func(i int) bool {
+		return (w.MaxMessages == 0 || int64(len(c.Entries)-i) <= w.MaxMessages) && (w.MaxTokens == 0 || fixed+sum(c.Entries[i:]) <= w.MaxTokens)
+	})
+	if i == 0 {
+		return nil
+	}
+	return &ContextCut{Revision: c.Revision + 1, Through: c.Entries[i-1].ID, Mode: CutDrop, Reason: CutWindow, Lead: lead}
+}
+
+func sum(es []ContextEntry) int64 {
+	var n int64
+	for i := range es {
+		n += es[i].Tokens
+	}
+	return n
+}
+
+// boundary finds where the window may begin, near index want: at a user
+// message, rather keeping more (if it still fits) than less; in the middle of
+// one long run at a message of the model, with the run's input repeated before
+// it. 0 means nowhere.
+func (s *State) boundary(want int, fits func(int) bool) (int, bool) {
+	es := s.Context.Entries
+	most := s.consumedTo()
+	want = min(want, most)
+	for i := want; i > 0; i-- {
+		if i < len(es) && es[i].Role == RoleUser && fits(i) {
+			return i, false
+		}
+	}
+	for i := want + 1; i <= most && i < len(es); i++ {
+		if es[i].Role == RoleUser {
+			return i, false
+		}
+	}
+	for i := want; i > 0; i-- {
+		if i < len(es) && es[i].Role == RoleAssistant && s.Active != nil {
+			// Before that run's input only if the input itself goes.
+			return i, es[i-1].ID >= s.Active.FirstEntry
+		}
+	}
+	return 0, false
+}
+
+// cutFailedRun takes the entries of a run that the model will not read out of
+// the window.
+func (s *State) cutFailedRun(r *Run) Event {
+	c := &s.Context
+	if c.last() < r.FirstEntry {
+		return nil
+	}
+	return &ContextCut{Revision: c.Revision + 1, From: r.FirstEntry, Through: c.last(), Mode: CutDrop, Reason: CutFailedRun}
+}
