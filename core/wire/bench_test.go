@@ -1,11 +1,13 @@
 package wire_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/perdure/perdure/core/blob"
+	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/core/session"
 	"github.com/perdure/perdure/core/wire"
 )
@@ -81,4 +83,50 @@ func BenchmarkEncode(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+}
+
+// window is a state with n entries of ordinary size.
+func window(n int) session.State {
+	s := session.State{Seq: 100000, At: 1790000000000, Inc: "01JQ3ZC5T8Q9V4M7R2X6W1Y0KD", Status: session.Open}
+	for i := range n {
+		e := session.ContextEntry{ID: ident.EntryID(i + 1), Role: session.RoleAssistant, Source: session.FromModel, Run: 12, Turn: 340, Text: blob.Inline(strings.Repeat("some words ", 30))}
+		if i%2 == 1 {
+			e.Role, e.Text = session.RoleResults, blob.Payload{}
+			e.Results = []session.EntryResult{{Index: 1, Status: "completed", Text: blob.Inline(strings.Repeat("a line of a file\n", 30))}}
+		}
+		s.Context.Entries = append(s.Context.Entries, e)
+	}
+	return s
+}
+
+// The unit is a checkpoint with a window of 500 entries.
+func BenchmarkDecodeCheckpoint(b *testing.B) {
+	s := window(500)
+	data, err := wire.EncodeCheckpoint(s)
+	require.NoError(b, err)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := wire.DecodeCheckpoint(data, s.Inc, s.Seq); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkEncodeCheckpoint(b *testing.B) {
+	s := window(500)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := wire.EncodeCheckpoint(s); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkStateSum(b *testing.B) {
+	s := window(500)
+	b.ReportAllocs()
+	for b.Loop() {
+		wire.StateSum(s)
+	}
 }

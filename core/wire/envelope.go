@@ -128,7 +128,7 @@ func (c Codec) Encode(e session.Entry) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: kind %q is not of this build", ErrUnencodable, e.Event.Kind())
 	}
-	w := writer{buf: make([]byte, 0, 256)}
+	w := writer{buf: make([]byte, 0, 512)}
 	w.buf = append(w.buf, `{"seq":`...)
 	w.buf = strconv.AppendUint(w.buf, uint64(e.Seq), 10)
 	w.buf = append(w.buf, `,"at":`...)

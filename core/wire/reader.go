@@ -17,6 +17,8 @@ type reader struct {
 	data []byte
 	pos  int
 	err  *MalformedError
+
+	scratch []byte // for texts with escapes; kept, because a checkpoint has many
 }
 
 func (r *reader) fail(detail string) { r.failAt(r.pos, detail) }
@@ -128,7 +130,7 @@ func (r *reader) utf8(from, to int) bool {
 
 // escaped reads on in a string that began at from and has its first escape at i.
 func (r *reader) escaped(from, i int) string {
-	out := make([]byte, 0, len(r.data)-from)
+	out := r.scratch[:0]
 	for piece := from; ; {
 		for i < len(r.data) && (plain(r.data[i]) || r.data[i] >= utf8.RuneSelf) {
 			i++
@@ -143,6 +145,7 @@ func (r *reader) escaped(from, i int) string {
 			return ""
 		case r.data[i] == '"':
 			r.pos = i + 1
+			r.scratch = out
 			return string(out)
 		case r.data[i] != '\\':
 			r.failAt(i, "control character in a string")
