@@ -1,9 +1,10 @@
 // Package events carries every JSON shape that is stored, as files: one event
-// of each kind and version as it stands in a log (log/<kind>.v<n>.json), and
-// its JSON Schema (schema/<kind>.v<n>.schema.json).
+// of each kind and version as it stands in a log (log/<kind>.v<n>.json), its
+// JSON Schema (schema/<kind>.v<n>.schema.json), and recorded sessions
+// (histories/<name>.jsonl), of which those named bad-<code>-… must not fold.
 //
-// It is data and never logic; core/wire's tests write the files and hold them
-// to the Go types. It imports embed and io/fs, and may import nothing else.
+// It is data and never logic; the tests of core/wire and core/replay write the
+// files and hold them to the Go code. It imports embed and io/fs, and may import nothing else.
 package events
 
 import (
@@ -11,8 +12,8 @@ import (
 	"io/fs"
 )
 
-//go:embed log/*.json schema/*.json
+//go:embed log/*.json schema/*.json histories/*.jsonl
 var files embed.FS
 
-// Files is all of it, under log and schema.
+// Files is all of it, under log, schema and histories.
 func Files() fs.FS { return files }

@@ -107,7 +107,7 @@ func word(s string) string {
 }
 
 func isHash(s string) bool {
-	if len(s) != 64 {
+	if len(s) != 64 && len(s) != 32 {
 		return false
 	}
 	for i := range len(s) {
