@@ -104,7 +104,7 @@ func TestDigestCoversEveryFieldThatACallerSets(t *testing.T) {
 		t.Run(reflect.TypeOf(c).Elem().Name(), func(t *testing.T) {
 			t.Parallel()
 			full := reflect.New(reflect.TypeOf(c).Elem())
-			fill(&counted{}, "", full.Elem())
+			fill(&counted{lists: 2}, "", full.Elem())
 			before := wire.SubmissionDigest(full.Interface().(session.Command))
 			leaves(full.Elem(), "", func(path string, v reflect.Value) {
 				if slices.ContainsFunc(notAsked, func(p string) bool { return path == p || len(path) > len(p) && path[:len(p)+1] == p+"." }) {
@@ -120,13 +120,13 @@ func TestDigestCoversEveryFieldThatACallerSets(t *testing.T) {
 }
 
 // counted fills with values that are all different.
-type counted struct{ n int }
+type counted struct{ n, lists int }
 
 func (c *counted) next() int                       { c.n++; return c.n }
 func (c *counted) text(string) string              { return "t" + strconv.Itoa(c.next()) }
 func (c *counted) number(string, int, bool) uint64 { return uint64(c.next()) }
 func (c *counted) flag(string) bool                { return true }
-func (c *counted) length(string) int               { return 2 }
+func (c *counted) length(string) int               { return c.lists }
 func (c *counted) byRef(string) bool               { return c.next()%2 == 0 }
 
 // leaves calls f with every stored value that holds no other, and with every
@@ -205,9 +205,12 @@ func TestStateSumCoversEveryField(t *testing.T) {
 	require.Greater(t, n, 500)
 }
 
-func fullState() *session.State {
+func fullState() *session.State { return stateWith(2) }
+
+// stateWith is a state with every field set, and lists of that many values.
+func stateWith(lists int) *session.State {
 	s := &session.State{}
-	fill(&counted{}, "", reflect.ValueOf(s).Elem())
+	fill(&counted{lists: lists}, "", reflect.ValueOf(s).Elem())
 	return s
 }
 
