@@ -21,7 +21,8 @@ type Invalid struct {
 	Issues []string
 }
 
-func (e *Invalid) Error() string {
+// Text is what the model or a person reads, at most 2 KiB.
+func (e *Invalid) Text() string {
 	text := strings.Join(e.Issues, "; ")
 	if len(text) > issuesMax {
 		text = blob.Cut(text, issuesMax-len("…")) + "…"
@@ -72,18 +73,19 @@ var keywordOf = regexp.MustCompile(`^([$a-zA-Z]+)(?:\[[^\]]*\])?:`)
 // issue turns the library's error into a path, a rule and the rule's value.
 // The error's own words are not used: they repeat the value that was checked.
 func (s *Schema) issue(err error) string {
-	rest, at, where := err.Error(), "", ""
+	rest, at := err.Error(), ""
+	var path strings.Builder
 	for {
 		next, tail, ok := s.step(rest)
 		if !ok {
 			break
 		}
 		if below, inside := strings.CutPrefix(next, at+"/"); inside {
-			where += valuePath(below)
+			path.WriteString(valuePath(below))
 		}
 		at, rest = next, tail
 	}
-	where = strings.TrimPrefix(where, ".")
+	where := strings.TrimPrefix(path.String(), ".")
 	if where == "" {
 		where = "the whole"
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -124,9 +125,7 @@ func (r *Registry) tools(ctx context.Context, tenant ident.TenantID) (map[string
 		return r.builtin, nil, nil
 	}
 	all := make(map[string]*served, len(r.builtin)+len(specs))
-	for name, s := range r.builtin {
-		all[name] = s
-	}
+	maps.Copy(all, r.builtin)
 	var bad []Quarantined
 	for _, spec := range specs {
 		s, err := r.admit(spec)
@@ -213,7 +212,7 @@ func (r *Registry) Run(ctx context.Context, call host.ToolCall) (res host.ToolRe
 		return Failed("not run: " + err.Error()), nil
 	}
 	if bad := s.schema.Check(arguments); bad != nil {
-		return Failed("not run: the arguments do not fit the schema: " + bad.Error()), nil
+		return Failed("not run: the arguments do not fit the schema: " + bad.Text()), nil
 	}
 	defer func() {
 		// A tool's mistake is that call's failure, not the end of the process

@@ -44,7 +44,7 @@ func (r *Registry) Screen(
 		return out
 	}
 	if bad := s.schema.Check(parsed); bad != nil {
-		out.Verdict, out.Problem = session.VerdictInvalid, bad.Error()
+		out.Verdict, out.Problem = session.VerdictInvalid, bad.Text()
 		return out
 	}
 	if s.Control != nil {

@@ -91,7 +91,7 @@ func (w *Workspaces) read(ctx context.Context, key host.Key, workspace, path str
 	if err != nil {
 		return nil, nil, err
 	}
-	defer root.Close()
+	defer release(root)
 	return readFile(root, path)
 }
 
@@ -113,7 +113,7 @@ func readFile(root *os.Root, path string) ([]byte, fs.FileInfo, error) {
 	if err != nil {
 		return nil, nil, readError("read "+path, err)
 	}
-	defer f.Close()
+	defer release(f)
 	data, err := io.ReadAll(io.LimitReader(f, fileMax+1))
 	if err != nil {
 		return nil, nil, readError("read "+path, err)
@@ -141,7 +141,7 @@ func (w *Workspaces) StatFile(ctx context.Context, key host.Key, workspace, path
 	if err != nil {
 		return Stat{}, err
 	}
-	defer root.Close()
+	defer release(root)
 	data, info, err := readFile(root, path)
 	if err != nil {
 		return Stat{}, err
@@ -166,7 +166,7 @@ func (w *Workspaces) ListWorkspaces(ctx context.Context, tenant ident.TenantID) 
 	if err != nil {
 		return nil, readError("list the workspaces", err)
 	}
-	defer shared.Close()
+	defer release(shared)
 	folders, err := shared.ReadDir(-1)
 	if err != nil {
 		return nil, readError("list the workspaces", err)

@@ -40,6 +40,7 @@ func inside(folder string) string { return filepath.Join(folder, "acme", "own", 
 func TestWorkspacesKeepThePort(t *testing.T) {
 	t.Parallel()
 	porttest.Workspaces(t, func(t *testing.T) porttest.WorkspacesPort {
+		t.Helper()
 		w, _ := open(t)
 		return w
 	})
@@ -51,7 +52,7 @@ func TestFilesAreThereAfterReopening(t *testing.T) {
 	put(t, w, "a/b", "text")
 	again, err := dir.Open(folder)
 	require.NoError(t, err)
-	defer again.Close()
+	defer func() { require.NoError(t, again.Close()) }()
 	data, err := again.ReadFile(t.Context(), key, "", "a/b")
 	require.NoError(t, err)
 	require.Equal(t, "text", string(data))

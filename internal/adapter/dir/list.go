@@ -32,7 +32,7 @@ func (w *Workspaces) ListFiles(
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer release(root)
 	l := listing{ctx: ctx, root: root, prefix: prefix, after: after, deep: deep, limit: limit}
 	start := prefix[:strings.LastIndexByte(prefix, '/')+1]
 	if start != "" && checkPath(strings.TrimSuffix(start, "/")) != nil {
@@ -109,7 +109,7 @@ func (l *listing) names(at string) ([]named, error) {
 		}
 		return nil, readError("list", err)
 	}
-	defer folder.Close()
+	defer release(folder)
 	info, err := folder.Stat()
 	if err != nil {
 		return nil, readError("list", err)

@@ -42,7 +42,7 @@ func (w *Workspaces) WriteFile(
 	if err != nil {
 		return "", false, err
 	}
-	defer root.Close()
+	defer release(root)
 	if met, actual, err := holds(root, name, expect); err != nil || !met {
 		return actual, false, err
 	}
@@ -159,7 +159,7 @@ func dropStale(root *os.Root) {
 	if err != nil {
 		return
 	}
-	defer folder.Close()
+	defer release(folder)
 	entries, err := folder.ReadDir(-1)
 	if err != nil {
 		return
@@ -227,7 +227,7 @@ func (w *Workspaces) DeleteFile(ctx context.Context, key host.Key, workspace, na
 	if err != nil {
 		return "", false, err
 	}
-	defer root.Close()
+	defer release(root)
 	data, _, err := readFile(root, name)
 	switch {
 	case errors.Is(err, host.ErrNotFound) && expect != nil:

@@ -72,13 +72,13 @@ func faults(run runFunc) runFunc {
 	}
 }
 
-// errResult carries the text of a result that says no.
-type errResult string
+// refusedError is a result that says no, with the text that the model reads.
+type refusedError string
 
-func (e errResult) Error() string { return string(e) }
+func (e refusedError) Error() string { return string(e) }
 
 func settle(ctx context.Context, res host.ToolResult, err error) (host.ToolResult, error) {
-	var said errResult
+	var said refusedError
 	switch {
 	case err == nil:
 		return res, nil
@@ -104,7 +104,7 @@ func fault(class string, err error) *host.Fault {
 func arguments[T any](call host.ToolCall) (T, mounts, error) {
 	var a T
 	if err := json.Unmarshal([]byte(call.Arguments), &a); err != nil {
-		return a, nil, errResult("the arguments cannot be read")
+		return a, nil, refusedError("the arguments cannot be read")
 	}
 	return a, mountsOf(call.Workspaces), nil
 }
@@ -113,7 +113,7 @@ func arguments[T any](call host.ToolCall) (T, mounts, error) {
 func (m mounts) writable(path string) (place, error) {
 	p, err := m.file(path)
 	if err == nil && p.workspace.Access != "write" {
-		return place{}, errResult("the workspace " + shown(p.workspace) + " is read-only for this session")
+		return place{}, refusedError("the workspace " + shown(p.workspace) + " is read-only for this session")
 	}
 	return p, err
 }

@@ -73,24 +73,24 @@ type globPattern []string
 func parsePattern(text string) (globPattern, error) {
 	text = strings.TrimPrefix(text, "./")
 	if text == "" || len(text) > patternMax {
-		return nil, errResult(fmt.Sprintf("the pattern has %d bytes, allowed are 1 to %d", len(text), patternMax))
+		return nil, refusedError(fmt.Sprintf("the pattern has %d bytes, allowed are 1 to %d", len(text), patternMax))
 	}
 	pattern := globPattern(strings.Split(text, "/"))
 	starred := 0
 	for _, segment := range pattern {
 		if segment == "" || segment == ".." {
-			return nil, errResult("the pattern must be relative, without empty parts or ..")
+			return nil, refusedError("the pattern must be relative, without empty parts or ..")
 		}
 		if segment == "**" {
 			starred++
 			continue
 		}
 		if _, err := path.Match(segment, ""); err != nil {
-			return nil, errResult("the pattern has a set or an escape that does not end")
+			return nil, refusedError("the pattern has a set or an escape that does not end")
 		}
 	}
 	if starred > globStarred {
-		return nil, errResult(fmt.Sprintf("the pattern has %d **, allowed are %d", starred, globStarred))
+		return nil, refusedError(fmt.Sprintf("the pattern has %d **, allowed are %d", starred, globStarred))
 	}
 	return pattern, nil
 }

@@ -48,11 +48,11 @@ func (f family) grep(ctx context.Context, call host.ToolCall) (host.ToolResult, 
 		return host.ToolResult{}, err
 	}
 	if len(a.Pattern) > grepRegexMax {
-		return host.ToolResult{}, errResult(fmt.Sprintf("the pattern has %d bytes, allowed are %d", len(a.Pattern), grepRegexMax))
+		return host.ToolResult{}, refusedError(fmt.Sprintf("the pattern has %d bytes, allowed are %d", len(a.Pattern), grepRegexMax))
 	}
 	re, err := regexp.Compile(a.Pattern)
 	if err != nil {
-		return host.ToolResult{}, errResult(err.Error())
+		return host.ToolResult{}, refusedError(err.Error())
 	}
 	places, err := m.folders(a.Path)
 	if err != nil {
@@ -66,7 +66,7 @@ func (f family) grep(ctx context.Context, call host.ToolCall) (host.ToolResult, 
 	}
 	switch {
 	case s.files == 0 && len(places) == 1 && places[0].path != "":
-		return host.ToolResult{}, errResult("no such file or folder")
+		return host.ToolResult{}, refusedError("no such file or folder")
 	case s.matches == 0 && s.cut == "":
 		return host.ToolResult{Text: "[no matches]"}, nil
 	}

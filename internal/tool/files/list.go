@@ -66,7 +66,7 @@ func (f family) listNothing(ctx context.Context, call host.ToolCall, p place) (h
 	if st, err := f.store.StatFile(ctx, call.Key, p.workspace.Name, p.path); err == nil {
 		return host.ToolResult{Text: fmt.Sprintf("%s (%d)\n", visible(p.String()), st.Size)}, nil
 	}
-	return host.ToolResult{}, errResult("no such folder")
+	return host.ToolResult{}, refusedError("no such folder")
 }
 
 // folder is the prefix of what lies in a folder.

@@ -63,7 +63,7 @@ func window(text string, offset, limit int64) (string, error) {
 	}
 	total := countLines(text)
 	if offset > total && (total > 0 || offset > 1) {
-		return "", errResult(fmt.Sprintf("offset %d is past the end: the file has %d lines", offset, total))
+		return "", refusedError(fmt.Sprintf("offset %d is past the end: the file has %d lines", offset, total))
 	}
 	rest := text
 	for n := int64(1); n < offset; n++ {

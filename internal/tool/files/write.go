@@ -50,8 +50,8 @@ func (f family) write(ctx context.Context, call host.ToolCall) (host.ToolResult,
 	}, nil
 }
 
-func tooLarge(n int) errResult {
-	return errResult(fmt.Sprintf("not written: the file would have %d bytes, allowed are %d", n, FileMax))
+func tooLarge(n int) refusedError {
+	return refusedError(fmt.Sprintf("not written: the file would have %d bytes, allowed are %d", n, FileMax))
 }
 
 type editArguments struct {
@@ -93,24 +93,24 @@ func (f family) edit(ctx context.Context, call host.ToolCall) (host.ToolResult, 
 			}, nil
 		}
 	}
-	return host.ToolResult{}, errResult("not edited: the file keeps changing; read it again")
+	return host.ToolResult{}, refusedError("not edited: the file keeps changing; read it again")
 }
 
 // apply makes the edit, and says how many places it replaced.
 func (a editArguments) apply(before []byte) ([]byte, int, error) {
 	if a.Old == a.New {
-		return nil, 0, errResult("not edited: old and new are the same")
+		return nil, 0, refusedError("not edited: old and new are the same")
 	}
 	if binary(before) {
-		return nil, 0, errResult("not edited: the file is not text")
+		return nil, 0, refusedError("not edited: the file is not text")
 	}
 	text := string(before)
 	n := strings.Count(text, a.Old)
 	switch {
 	case n == 0:
-		return nil, 0, errResult("not edited: old is not in the file; it must match exactly, white space and line ends included")
+		return nil, 0, refusedError("not edited: old is not in the file; it must match exactly, white space and line ends included")
 	case n > 1 && !a.All:
-		return nil, 0, errResult(fmt.Sprintf("not edited: old is in the file %d times; give more context, or all", n))
+		return nil, 0, refusedError(fmt.Sprintf("not edited: old is in the file %d times; give more context, or all", n))
 	case len(text)+n*(len(a.New)-len(a.Old)) > FileMax:
 		return nil, 0, tooLarge(len(text) + n*(len(a.New)-len(a.Old)))
 	}
