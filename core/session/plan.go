@@ -118,3 +118,9 @@ func planWaiting(s *State, env Env) ([]Event, bool) {
 	}
 	return []Event{&RunWaiting{Run: r.ID, Person: person, On: on}}, false
 }
+
+// Ready says that a call of the active run's batch may start and has not: it
+// waits for its driver, or for somebody to serve its tool.
+func (s *State) Ready(c *Call) bool {
+	return s.Active != nil && c.Status == CallCalled && s.Active.mayStart(s, c)
+}

@@ -418,3 +418,16 @@ func (r *Run) question(id ident.QuestionID) *Question {
 	}
 	return nil
 }
+
+// Promise returns a copy of a promise that state still has, or nil.
+func (s *State) Promise(id ident.PromiseID) *Promise {
+	p := s.promise(id)
+	if p == nil {
+		return nil
+	}
+	c := *p
+	return &c
+}
+
+// HasPending says that a promise is still open.
+func (s *State) HasPending() bool { return s.pendingPromises() > 0 }

@@ -1,0 +1,147 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/perdure/perdure/core/ident"
+	"github.com/perdure/perdure/core/session"
+	"github.com/perdure/perdure/core/wire"
+)
+
+// prepare gives a person's commands what admitting them needs from rows: what
+// an idempotency key was used for, and what was decided long ago.
+func (d *driver) prepare(ctx context.Context, cmds []session.Command) error {
+	s := d.m.State()
+	for _, c := range cmds {
+		var err error
+		switch c := c.(type) {
+		case *session.RequestRun:
+			err = d.prior(ctx, c, &c.Asked)
+		case *session.SteerRun:
+			err = d.prior(ctx, c, &c.Asked)
+		case *session.CancelRun:
+			err = d.prior(ctx, c, &c.Asked)
+		case *session.DecideApprovals:
+			if err = d.prior(ctx, c, &c.Asked); err == nil {
+				err = d.decided(ctx, s, c)
+			}
+		case *session.AnswerQuestion:
+			if err = d.prior(ctx, c, &c.Asked); err == nil {
+				err = d.answeredBefore(ctx, s, c)
+			}
+		case *session.SettlePromise:
+			if s.Promise(c.Promise) == nil {
+				var p session.Promise
+				if err = d.row(ctx, rowPromise(c.Promise), &p); err == nil && p.ID != 0 {
+					c.Settled = &p
+				}
+			}
+		}
+		if err != nil {
+			return errors.Join(ErrUnavailable, err)
+		}
+	}
+	return nil
+}
+
+// row reads a document; one that is not there leaves doc as it is.
+func (d *driver) row(ctx context.Context, key string, doc any) error {
+	r, err := d.e.d.Log.Row(ctx, d.key, key)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(r.Data, doc)
+}
+
+func (d *driver) prior(ctx context.Context, c session.Command, a *session.Asked) error {
+	a.Prior = nil
+	if a.Submission.IsZero() {
+		return nil
+	}
+	a.Submission.Digest = wire.SubmissionDigest(c)
+	if d.head.Rev == 0 {
+		return nil
+	}
+	var p session.Prior
+	if err := d.row(ctx, rowSub(a.Submission.ID), &p); err != nil {
+		return err
+	}
+	if p.Digest != "" {
+		a.Prior = &p
+	}
+	return nil
+}
+
+// decided looks up approvals that state no longer has.
+func (d *driver) decided(ctx context.Context, s session.State, c *session.DecideApprovals) error {
+	for i := range c.Decisions {
+		dec := &c.Decisions[i]
+		dec.Settled = nil
+		if _, ok := approvalOf(&s, dec.Approval); ok {
+			continue
+		}
+		rec, err := d.e.Approval(ctx, d.key, dec.Approval)
+		if errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		dec.Settled = &session.SettledApproval{Run: rec.Run, Status: rec.Status, By: rec.By, At: rec.DecidedAt}
+		if !rec.Edited.IsZero() {
+			dec.Settled.Edited = rec.Edited.Content()
+		}
+	}
+	return nil
+}
+
+func (d *driver) answeredBefore(ctx context.Context, s session.State, c *session.AnswerQuestion) error {
+	c.Settled = nil
+	if r := s.Active; r != nil && r.ID == c.Run {
+		for _, q := range r.Questions {
+			if q.ID == c.Question {
+				return nil
+			}
+		}
+	}
+	var rec QuestionRecord
+	if err := d.row(ctx, rowQuestion(c.Run, c.Question), &rec); err != nil || rec.ID == 0 {
+		return err
+	}
+	c.Settled = &session.Decided{Status: rec.Status, By: rec.By, At: rec.SettledAt}
+	return nil
+}
+
+// Approval finds an approval by its id alone. Ids grow with runs, so the rows,
+// which stand under their run, are in the order of ids too.
+func (e *Engine) Approval(ctx context.Context, key Key, id ident.ApprovalID) (ApprovalRecord, error) {
+	const page = 50
+	after := ""
+	for {
+		rows, err := e.d.Log.Rows(ctx, key, "apr#", after, true, page)
+		if err != nil {
+			return ApprovalRecord{}, err
+		}
+		for _, r := range rows {
+			var rec ApprovalRecord
+			if err := json.Unmarshal(r.Data, &rec); err != nil {
+				return ApprovalRecord{}, err
+			}
+			switch {
+			case rec.ID == id:
+				return rec, nil
+			case rec.ID < id:
+				return ApprovalRecord{}, ErrNotFound
+			}
+			after = r.Key
+		}
+		if len(rows) < page {
+			return ApprovalRecord{}, ErrNotFound
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package host
+
+import (
+	"context"
+
+	"github.com/perdure/perdure/core/blob"
+	"github.com/perdure/perdure/core/ident"
+	"github.com/perdure/perdure/core/session"
+)
+
+// render builds a turn's request from the state that claimed it. It is a
+// function of that state and the blobs that it names: between two recorded
+// cuts a request extends the one before it byte for byte (I15).
+func (p *performance) render(ctx context.Context, m session.Model, info ModelInfo, defs []definition) (ModelRequest, error) {
+	req := ModelRequest{Tenant: p.key.Tenant, Session: p.key.Session, Model: m}
+	r := renderer{p: p, ctx: ctx, family: info.Family, seen: map[string]bool{}, ids: map[ident.CallID]string{}}
+	req.Instructions = r.instructions()
+	for _, d := range defs {
+		req.Tools = append(req.Tools, ModelTool{WireName: d.WireName, Description: d.Description, Parameters: d.Parameters})
+	}
+	through := p.s.Active.Turn.Through
+	req.Messages = r.messages(p.s.Context.Lead, ident.EntryID(1)<<62)
+	req.Messages = append(req.Messages, r.messages(p.s.Context.Entries, through)...)
+	return req, r.err
+}
+
+// renderer resolves entries to messages; the first error sticks.
+type renderer struct {
+	p      *performance
+	ctx    context.Context //nolint:containedctx // lives for one rendering
+	family string
+	seen   map[string]bool // provider ids of calls so far
+	ids    map[ident.CallID]string
+	err    error
+}
+
+func (r *renderer) text(p blob.Payload, limit int) string {
+	if r.err != nil {
+		return ""
+	}
+	t, err := r.p.e.resolve(r.ctx, r.p.key, p)
+	r.err = err
+	if limit > 0 {
+		t = blob.Cut(t, limit)
+	}
+	return t
+}
+
+func (r *renderer) instructions() []string {
+	var out []string
+	s := &r.p.s
+	if !s.Config.Instructions.IsZero() {
+		out = append(out, r.text(s.Config.Instructions, 0))
+	}
+	for i := range s.Context.Instructions {
+		for _, part := range s.Context.Instructions[i].Parts {
+			out = append(out, r.text(part.Text, 0))
+		}
+	}
+	return out
+}
+
+func (r *renderer) messages(entries []session.ContextEntry, through ident.EntryID) []ModelMessage {
+	out := make([]ModelMessage, 0, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		if e.ID > through {
+			break
+		}
+		switch e.Role {
+		case session.RoleAssistant:
+			out = append(out, r.assistant(e))
+		case session.RoleResults:
+			out = append(out, r.results(e, &entries[max(i-1, 0)]))
+		default:
+			out = append(out, r.user(e))
+		}
+	}
+	return out
+}
+
+// summaryLead tells the model what a summary is.
+const summaryLead = "[Earlier messages of this conversation are represented by this summary.]\n"
+
+func (r *renderer) user(e *session.ContextEntry) ModelMessage {
+	m := ModelMessage{Role: RoleUser}
+	for _, part := range e.Parts {
+		if part.Blob == "" {
+			t := r.text(part.Text, 0)
+			if e.Source == session.FromSummary {
+				t = summaryLead + t
+			}
+			m.Parts = append(m.Parts, ModelPart{Text: t})
+			continue
+		}
+		if r.err != nil {
+			break
+		}
+		data, err := r.p.e.d.Blobs.GetBlob(r.ctx, r.p.key, part.Blob)
+		r.err = err
+		m.Parts = append(m.Parts, ModelPart{Data: data, MediaType: part.MediaType, Name: part.Name})
+	}
+	return m
+}
+
+func (r *renderer) assistant(e *session.ContextEntry) ModelMessage {
+	m := ModelMessage{Role: RoleAssistant, Text: r.text(e.Text, 0)}
+	for _, c := range e.Calls {
+		id := ident.CallID{Turn: e.Turn, Index: c.Index}
+		// The provider's id is data: one that is missing or comes twice is
+		// replaced by ours, so that every result finds its call.
+		name := c.ProviderID
+		if name == "" || r.seen[name] {
+			name = id.String()
+		}
+		r.seen[name] = true
+		r.ids[id] = name
+		m.Calls = append(m.Calls, ModelCall{ID: name, Name: c.WireName, Arguments: r.text(c.Arguments, 0)})
+	}
+	if e.Item != nil && e.Item.Family == r.family && r.family != "" {
+		m.Item = &ModelItem{Kind: e.Item.Kind, Family: e.Item.Family, Data: r.text(e.Item.Data, 0)}
+	}
+	return m
+}
+
+func (r *renderer) results(e, asked *session.ContextEntry) ModelMessage {
+	m := ModelMessage{Role: RoleTool}
+	for i, res := range e.Results {
+		id := ident.CallID{Turn: e.Turn, Index: res.Index}
+		out := ModelToolResult{ID: r.ids[id], Text: r.text(res.Text, session.ToolTextMax), Error: res.Error}
+		if i < len(asked.Calls) {
+			out.Name = asked.Calls[i].WireName
+		}
+		if !res.Edited.IsZero() {
+			// The model's own words stay; the result says what a person made
+			// of them, so that the model does not ask for the original again.
+			out.Text = "[A person changed the arguments of this call before approving it. It ran with: " +
+				r.text(res.Edited, blob.InlineMax) + "]\n" + out.Text
+		}
+		m.Results = append(m.Results, out)
+	}
+	return m
+}
+
+// compactPrompt asks for a summary. It is part of no request of a turn.
+const compactPrompt = "Summarise the conversation above for yourself: you will go on from the summary alone. " +
+	"Keep what was asked and is not done yet, decisions and their reasons, facts, names, ids, file paths, numbers, constraints, " +
+	"and what tools have done. Leave out what no longer matters. Answer with the summary only."
+
+// compact makes a summary of the oldest entries: a model call like any other,
+// without tools.
+func (p *performance) compact(ctx context.Context, eff *session.Compact) *outcome {
+	out := &session.CompactionOutcome{Through: eff.Through, Attempt: eff.Attempt}
+	var sp Spill
+	res, info, err := p.summarise(ctx)
+	out.DurationMs = int64(p.e.Now() - p.began)
+	if err != nil {
+		out.Fault, out.Aborted = p.fault(ctx, err)
+		out.Usage = usageOf(err)
+		return &outcome{Prepared: sp.Prepare(out)}
+	}
+	out.Usage = price(res.Usage, info)
+	sp.Text(&out.Summary, res.Text)
+	return &outcome{Prepared: sp.Prepare(out)}
+}
+
+func (p *performance) summarise(ctx context.Context) (ModelResult, ModelInfo, error) {
+	m := p.s.Context.Compaction.Model
+	port, err := p.e.d.Models.Model(ctx, p.key.Tenant, m)
+	if err != nil {
+		return ModelResult{}, ModelInfo{}, noProvider(m, err)
+	}
+	info := port.Info(m)
+	r := renderer{p: p, ctx: ctx, family: info.Family, seen: map[string]bool{}, ids: map[ident.CallID]string{}}
+	lead, entries := p.s.Covered()
+	req := ModelRequest{Tenant: p.key.Tenant, Session: p.key.Session, Model: m, NoTools: true, Attempt: "compact/" + uitoa(uint64(p.s.Context.Compaction.Attempt))}
+	req.Instructions = r.instructions()
+	req.Messages = append(r.messages(lead, ident.EntryID(1)<<62), r.messages(entries, ident.EntryID(1)<<62)...)
+	req.Messages = append(req.Messages, ModelMessage{Role: RoleUser, Parts: []ModelPart{{Text: compactPrompt}}})
+	if r.err != nil {
+		return ModelResult{}, info, local(r.err)
+	}
+	res, err := port.Generate(ctx, req, func(Delta) {})
+	return res, info, err
+}
