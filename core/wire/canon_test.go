@@ -132,7 +132,7 @@ func (c *counted) byRef(string) bool               { return c.next()%2 == 0 }
 // leaves calls f with every stored value that holds no other, and with every
 // list and pointer.
 func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) {
-	if _, ok := v.Interface().(blob.Payload); ok {
+	if _, ok := reflect.TypeAssert[blob.Payload](v); ok {
 		f(path, v)
 		return
 	}
@@ -164,7 +164,7 @@ func leaves(v reflect.Value, path string, f func(path string, v reflect.Value)) 
 func change(v reflect.Value) func() {
 	old := reflect.New(v.Type()).Elem()
 	old.Set(v)
-	if _, ok := v.Interface().(blob.Payload); ok {
+	if _, ok := reflect.TypeAssert[blob.Payload](v); ok {
 		v.Set(reflect.ValueOf(blob.Inline("another")))
 		return func() { v.Set(old) }
 	}

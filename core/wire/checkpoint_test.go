@@ -3,7 +3,6 @@ package wire_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,14 +66,14 @@ func TestAnyDoubtAboutACheckpointIsToldAndNothingElse(t *testing.T) {
 	require.NoError(t, err)
 	head, body, _ := strings.Cut(string(good), "\n")
 	reframe := func(body string) string {
-		size, sum := strconv.Itoa(len(good)-len(head)-1), string(blob.Sum(good[len(head)+1:]).Hex())
+		size, sum := strconv.Itoa(len(good)-len(head)-1), blob.Sum(good[len(head)+1:]).Hex()
 		h := strings.Replace(head, `"bytes":`+size, `"bytes":`+strconv.Itoa(len(body)), 1)
 		return strings.Replace(h, sum, blob.Sum([]byte(body)).Hex(), 1) + "\n" + body
 	}
 	require.Equal(t, string(good), reframe(body))
-	edit := func(old, new string) string {
+	edit := func(old, with string) string {
 		require.Contains(t, head, old)
-		return strings.Replace(head, old, new, 1) + "\n" + body
+		return strings.Replace(head, old, with, 1) + "\n" + body
 	}
 	for name, c := range map[string]struct {
 		data string
@@ -106,7 +105,7 @@ func TestAnyDoubtAboutACheckpointIsToldAndNothingElse(t *testing.T) {
 			_, err := wire.DecodeCheckpoint([]byte(c.data), c.inc, c.seq)
 			require.ErrorIs(t, err, wire.ErrCheckpoint)
 			var d *session.Divergence
-			require.False(t, errors.As(err, &d), "a checkpoint is a cache: no session is quarantined for it")
+			require.NotErrorAs(t, err, &d, "a checkpoint is a cache: no session is quarantined for it")
 			require.NotErrorIs(t, err, session.ErrNewer)
 		})
 	}

@@ -100,7 +100,8 @@ func TestTheLatestVersionIsWritten(t *testing.T) {
 	t.Parallel()
 	got, err := withPast().Encode(session.Entry{Seq: 4, At: 9, Event: &sung{Song: "ut", Decibel: 61}})
 	require.NoError(t, err)
-	require.Equal(t, `{"seq":4,"at":9,"kind":"test.sung","v":3,"data":{"song":"ut","decibel":61}}`, string(got))
+	want := `{"seq":4,"at":9,"kind":"test.sung","v":3,"data":{"song":"ut","decibel":61}}`
+	require.Equal(t, want, string(got))
 
 	_, err = Encode(session.Entry{Seq: 4, At: 9, Event: &sung{}})
 	require.ErrorIs(t, err, ErrUnencodable)

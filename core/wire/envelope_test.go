@@ -3,7 +3,6 @@ package wire_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -95,6 +94,7 @@ func lists(v reflect.Value, empty func(reflect.Value)) {
 				lists(field, empty)
 			}
 		}
+	default:
 	}
 }
 
@@ -104,7 +104,7 @@ func lossless(e session.Event) bool {
 	ok := true
 	var look func(v reflect.Value)
 	look = func(v reflect.Value) {
-		if z, is := v.Interface().(interface{ IsZero() bool }); is && v.Kind() == reflect.Struct && z.IsZero() && !v.IsZero() {
+		if z, is := reflect.TypeAssert[interface{ IsZero() bool }](v); is && v.Kind() == reflect.Struct && z.IsZero() && !v.IsZero() {
 			ok = false
 		}
 		switch v.Kind() {
@@ -122,6 +122,7 @@ func lossless(e session.Event) bool {
 					look(field)
 				}
 			}
+		default:
 		}
 	}
 	look(reflect.ValueOf(e).Elem())
@@ -157,7 +158,7 @@ func TestWhatANewerBuildWroteIsNotDamage(t *testing.T) {
 			require.ErrorIs(t, err, session.ErrNewer)
 			require.NotErrorIs(t, err, wire.ErrMalformed)
 			var d *session.Divergence
-			require.False(t, errors.As(err, &d))
+			require.NotErrorAs(t, err, &d)
 		})
 	}
 }
@@ -172,8 +173,8 @@ func TestReservedKindsAreNewerToo(t *testing.T) {
 
 func TestAnythingElseIsMalformed(t *testing.T) {
 	t.Parallel()
-	edit := func(old, new string) string {
-		out := strings.Replace(started, old, new, 1)
+	edit := func(old, with string) string {
+		out := strings.Replace(started, old, with, 1)
 		require.NotEqual(t, started, out, old)
 		return out
 	}

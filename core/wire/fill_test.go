@@ -23,7 +23,7 @@ type source interface {
 
 // fill sets every stored field of v, down to the last one.
 func fill(src source, name string, v reflect.Value) {
-	if p, ok := v.Addr().Interface().(*blob.Payload); ok {
+	if p, ok := reflect.TypeAssert[*blob.Payload](v.Addr()); ok {
 		text := src.text(name)
 		*p = blob.Inline(text)
 		if src.byRef(name) {

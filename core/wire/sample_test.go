@@ -3,6 +3,7 @@ package wire_test
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,7 +127,7 @@ func (s sampler) set(path []string, v reflect.Value) {
 			if f.Anonymous {
 				s.set(path, field)
 			} else if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.IsExported() {
-				s.set(append(path[:len(path):len(path)], name), field)
+				s.set(append(slices.Clip(path), name), field)
 			}
 		}
 	case reflect.Pointer:
@@ -149,11 +150,11 @@ func TestSamplesLeaveNothingOut(t *testing.T) {
 		look = func(path string, v reflect.Value) {
 			switch v.Kind() {
 			case reflect.Struct:
-				if p, ok := v.Interface().(blob.Payload); ok {
+				if p, ok := reflect.TypeAssert[blob.Payload](v); ok {
 					require.NotZero(t, p, path)
 					return
 				}
-				if _, ok := v.Interface().(session.Part); ok {
+				if _, ok := reflect.TypeAssert[session.Part](v); ok {
 					return // text or blob, never both
 				}
 				for f, field := range v.Fields() {

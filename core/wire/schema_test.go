@@ -274,6 +274,7 @@ func TestSetsAreOfFieldsThatExist(t *testing.T) {
 					look(f.Type)
 				}
 			}
+		default:
 		}
 	}
 	for _, zero := range session.Kinds() {

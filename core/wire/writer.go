@@ -15,7 +15,7 @@ type writer struct {
 	err error
 }
 
-func (w *writer) fail(format string, args ...any) {
+func (w *writer) failf(format string, args ...any) {
 	if w.err == nil {
 		w.err = fmt.Errorf(format, args...)
 	}
@@ -42,7 +42,7 @@ func (w *writer) str(key string, p *string, optional bool) {
 // bytes would store something other than what was said.
 func (w *writer) text(key, s string) {
 	if !utf8.ValidString(s) {
-		w.fail("%w: the text of %s is not valid UTF-8", ErrUnencodable, key)
+		w.failf("%w: the text of %s is not valid UTF-8", ErrUnencodable, key)
 		return
 	}
 	w.buf = appendQuoted(w.buf, s)
@@ -84,13 +84,13 @@ func (w *writer) payload(key string, p *blob.Payload, optional bool) {
 	w.key(key)
 	if p.Ref == "" {
 		if p.Size != 0 {
-			w.fail("%w: %s has a size and no reference", ErrUnencodable, key)
+			w.failf("%w: %s has a size and no reference", ErrUnencodable, key)
 		}
 		w.text(key, p.Text)
 		return
 	}
 	if _, err := blob.ParseRef(string(p.Ref)); err != nil || p.Text != "" || p.Size <= 0 {
-		w.fail("%w: %s is no reference with a size", ErrUnencodable, key)
+		w.failf("%w: %s is no reference with a size", ErrUnencodable, key)
 	}
 	w.buf = append(w.buf, `{"ref":"`...)
 	w.buf = append(w.buf, p.Ref...)
