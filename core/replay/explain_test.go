@@ -18,9 +18,9 @@ func TestExplainFindsTheFirstDifference(t *testing.T) {
 	require.False(t, differ)
 
 	lines := strings.SplitAfter(string(log), "\n")
-	edit := func(old, new string) string {
+	edit := func(old, with string) string {
 		require.Contains(t, string(log), old)
-		return strings.Replace(string(log), old, new, 1)
+		return strings.Replace(string(log), old, with, 1)
 	}
 	for name, test := range map[string]struct{ other, want string }{
 		"Fields": {

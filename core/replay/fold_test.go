@@ -32,9 +32,9 @@ func TestRecord(t *testing.T) {
 		t.Skip("histories are recorded once: pass -update")
 	}
 	log := string(diary(t))
-	edit := func(old, new string) string {
+	edit := func(old, with string) string {
 		require.Contains(t, log, old)
-		return strings.Replace(log, old, new, 1)
+		return strings.Replace(log, old, with, 1)
 	}
 	lines := strings.SplitAfter(log, "\n")
 	for name, text := range map[string]string{

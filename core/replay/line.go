@@ -48,7 +48,7 @@ func StoredLine(line []byte) string {
 	var b strings.Builder
 	b.WriteString(out)
 	for i, key := range data.keys {
-		if v := data.values[i]; !v.empty() {
+		if v := &data.values[i]; !v.empty() {
 			b.WriteString(" " + key + "=")
 			v.show(&b)
 		}
@@ -56,7 +56,7 @@ func StoredLine(line []byte) string {
 	return b.String()
 }
 
-func (t tree) show(b *strings.Builder) {
+func (t *tree) show(b *strings.Builder) {
 	if digits, size, ok := t.reference(); ok {
 		b.WriteString("blob:" + digits[:min(len(digits), HashMax)] + "(" + size + ")")
 		return
@@ -65,8 +65,8 @@ func (t tree) show(b *strings.Builder) {
 	case '{':
 		b.WriteByte('{')
 		gap := ""
-		for i, v := range t.values {
-			if !v.empty() {
+		for i := range t.values {
+			if v := &t.values[i]; !v.empty() {
 				b.WriteString(gap + t.keys[i] + "=")
 				v.show(b)
 				gap = " "
@@ -75,11 +75,11 @@ func (t tree) show(b *strings.Builder) {
 		b.WriteByte('}')
 	case '[':
 		b.WriteByte('[')
-		for i, v := range t.values {
+		for i := range t.values {
 			if i > 0 {
 				b.WriteByte(' ')
 			}
-			v.show(b)
+			t.values[i].show(b)
 		}
 		b.WriteByte(']')
 	case '"':

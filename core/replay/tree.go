@@ -66,15 +66,15 @@ func value(dec *json.Decoder) (tree, error) {
 }
 
 // empty reports a value that says nothing: it is not shown.
-func (t tree) empty() bool {
+func (t *tree) empty() bool {
 	switch t.form {
 	case '"':
 		return t.scalar == ""
 	case 0:
 		return t.scalar == "0" || t.scalar == "false" || t.scalar == "null"
 	}
-	for _, v := range t.values {
-		if t.form == '[' || !v.empty() {
+	for i := range t.values {
+		if t.form == '[' || !t.values[i].empty() {
 			return false
 		}
 	}
@@ -82,7 +82,7 @@ func (t tree) empty() bool {
 }
 
 // reference is the ref and size of a payload that is stored elsewhere.
-func (t tree) reference() (digits, size string, ok bool) {
+func (t *tree) reference() (digits, size string, ok bool) {
 	if t.form != '{' || len(t.keys) != 2 || t.keys[0] != "ref" || t.keys[1] != "size" {
 		return "", "", false
 	}
