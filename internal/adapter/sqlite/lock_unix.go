@@ -1,0 +1,27 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func lockFile(f *os.File) error {
+	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:gosec // a descriptor fits an int
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return errHeld
+	}
+	return err //nolint:wrapcheck // by its caller
+}
+
+// syncFolder makes the names in a folder durable.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err //nolint:wrapcheck // names the path
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
