@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -103,6 +104,19 @@ func ExplainStates(a, b session.State) []Field {
 		return []Field{{Path: "state", A: fmt.Sprint(errA), B: fmt.Sprint(errB)}}
 	}
 	return diff(x, y)
+}
+
+// StateJSON shows a state as JSON on many lines, for people.
+func StateJSON(s session.State) (string, error) {
+	data, err := body(s)
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, data, "", "  "); err != nil {
+		return "", fmt.Errorf("state: %w", err)
+	}
+	return out.String(), nil
 }
 
 // body is a state as JSON.

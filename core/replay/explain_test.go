@@ -87,6 +87,17 @@ func cloned(entries []session.ContextEntry) []session.ContextEntry {
 	return append([]session.ContextEntry(nil), entries...)
 }
 
+func TestStateJSONShowsAState(t *testing.T) {
+	t.Parallel()
+	s, err := replay.Fold(diary(t), 0)
+	require.NoError(t, err)
+	text, err := replay.StateJSON(s)
+	require.NoError(t, err)
+	require.Contains(t, text, "\n  \"status\": \"closed\",\n")
+	_, err = replay.StateJSON(session.State{Inc: "a\xff"})
+	require.Error(t, err)
+}
+
 func TestLinesShowsALog(t *testing.T) {
 	t.Parallel()
 	out := replay.Lines([]byte(`{"seq":1,"at":0,"kind":"run.started","v":1,"data":{"run":3}}` + "\nrubbish\n"))

@@ -15,15 +15,15 @@ import (
 
 // recorder plays a session on the real machine and keeps the log.
 type recorder struct {
-	t   *testing.T
+	t   testing.TB
 	m   *machine.Machine
 	at  ident.Instant
 	log bytes.Buffer
 }
 
-func record(t *testing.T) *recorder {
-	t.Helper()
-	return &recorder{t: t, m: machine.New(session.State{}), at: 1790000000000}
+func record(tb testing.TB) *recorder {
+	tb.Helper()
+	return &recorder{t: tb, m: machine.New(session.State{}), at: 1790000000000}
 }
 
 func (r *recorder) step(commands ...session.Command) machine.Ready {

@@ -9,4 +9,4 @@
 package wire
 
 //go:generate go test -count=1 ./internal/gen -update
-//go:generate go test -count=1 -run "^(TestFixtures|TestSchemas)$" . -update
+//go:generate go test -count=1 -run "TestFixtures|TestSchemas" . -update

@@ -205,7 +205,7 @@ func (g *generator) field(owner reflect.Type, f reflect.StructField) string {
 		opt = "opt"
 	}
 	t := f.Type
-	switch t.Kind() { //nolint:exhaustive // the others are scalars or refused there
+	switch t.Kind() {
 	case reflect.Struct:
 		switch {
 		case t == reflect.TypeFor[blob.Payload]():
