@@ -9,6 +9,7 @@ package machine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/core/session"
@@ -20,8 +21,12 @@ type Machine struct {
 	next  *session.State // tentative; nil when no step is pending
 }
 
-// New binds a state that was folded from a log, or the zero state.
-func New(s session.State) *Machine { return &Machine{state: s} }
+// New binds a state that was folded from a log, or the zero state. Others may
+// hold copies of it, and machines on it: none writes where another reads.
+func New(s session.State) *Machine {
+	s.Own()
+	return &Machine{state: s}
+}
 
 // State is the committed state. The copy stays good after later steps.
 func (m *Machine) State() session.State { return m.state }
@@ -71,16 +76,20 @@ func (m *Machine) Step(env session.Env, observe Observe, inputs ...session.Comma
 	if env.At < m.state.At {
 		return Ready{}, fmt.Errorf("instant %d is before the last entry's %d: %w", env.At, m.state.At, ErrTime)
 	}
+	m.Drop()
 	fork := m.state.Fork()
 	st := &step{env: env, observe: observe, s: &fork}
 	before := claims(&m.state)
 	rd := Ready{Expect: m.state.Seq}
 	for _, in := range inputs {
-		switch in.(type) {
-		case *session.Resume:
+		if _, ok := in.(*session.Resume); ok {
 			// Nobody performs anything now: what is in flight after this is
 			// all to be done.
 			before = nil
+		}
+		if c, ok := session.ClaimOf(in); ok {
+			// It has ended by itself: there is nothing to cancel.
+			before = slices.DeleteFunc(before, func(b session.Claim) bool { return b == c })
 		}
 		res, err := st.take(in)
 		if err != nil {
@@ -99,7 +108,9 @@ func (m *Machine) Step(env session.Env, observe Observe, inputs ...session.Comma
 	rd.Entries, rd.State, rd.Work = st.entries, st.s, st.work
 	rd.WakeAt = st.s.NextWake(env)
 	rd.Effects, rd.Cancels = difference(before, st.s, &m.state)
-	m.next = st.s
+	if len(rd.Entries) > 0 {
+		m.next = st.s
+	}
 	return rd, nil
 }
 
@@ -107,8 +118,12 @@ func (m *Machine) Step(env session.Env, observe Observe, inputs ...session.Comma
 var ErrTime = errors.New("time went back")
 
 // Commit makes the tentative state the state: the batch is durable and the
-// head is now at its last entry.
+// head is now at its last entry. After a step without entries there is nothing
+// to do.
 func (m *Machine) Commit(head ident.Seq) error {
+	if m.next == nil && m.state.Seq == head {
+		return nil
+	}
 	if m.next == nil || m.next.Seq != head {
 		return &session.Divergence{Seq: head, Code: "commit", Detail: "the committed head is not the step's"}
 	}
@@ -116,8 +131,14 @@ func (m *Machine) Commit(head ident.Seq) error {
 	return nil
 }
 
-// Drop forgets the tentative state: its commit did not go through.
-func (m *Machine) Drop() { m.next = nil }
+// Drop forgets the tentative state: its commit did not go through. The next
+// step writes elsewhere, so copies of the dropped state stay what they are.
+func (m *Machine) Drop() {
+	if m.next != nil {
+		m.next = nil
+		m.state.Own()
+	}
+}
 
 type step struct {
 	env     session.Env
@@ -174,6 +195,11 @@ func (st *step) apply(ev []session.Event) error {
 	for _, e := range ev {
 		en := session.Entry{Seq: st.s.Seq + 1, At: st.env.At, Event: e}
 		before := *st.s
+		if st.observe != nil {
+			// The observer is shown what was before: nothing of it may be
+			// changed in place.
+			*st.s = before.Fork()
+		}
 		if err := session.Apply(st.s, en); err != nil {
 			return err
 		}
@@ -199,24 +225,16 @@ func claims(s *session.State) []session.Claim {
 // it is still in flight, so that its partial text comes back.
 func difference(before []session.Claim, after, committed *session.State) (start []session.Effect, stop []session.Claim) {
 	flying := after.InFlight()
-	has := func(cs []session.Claim, c session.Claim) bool {
-		for _, o := range cs {
-			if o == c {
-				return true
-			}
-		}
-		return false
-	}
 	var now []session.Claim
 	for _, e := range flying {
 		c := e.Claim()
 		now = append(now, c)
-		if !has(before, c) {
+		if !slices.Contains(before, c) {
 			start = append(start, e)
 		}
 	}
 	for _, c := range before {
-		if !has(now, c) {
+		if !slices.Contains(now, c) {
 			stop = append(stop, c)
 		}
 	}
@@ -224,7 +242,7 @@ func difference(before []session.Claim, after, committed *session.State) (start 
 	was := committed.Active != nil && committed.Active.Ending != nil
 	if ending && !was {
 		for _, c := range now {
-			if c.Kind == session.ClaimModel && has(before, c) {
+			if c.Kind == session.ClaimModel && slices.Contains(before, c) {
 				stop = append(stop, c)
 			}
 		}

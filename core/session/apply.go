@@ -1,6 +1,10 @@
 package session
 
-import "github.com/perdure/perdure/core/ident"
+import (
+	"slices"
+
+	"github.com/perdure/perdure/core/ident"
+)
 
 // Apply folds one committed entry into a state. It is total over the kinds of
 // this build: an error is a *Divergence and leaves s unusable.
@@ -32,8 +36,12 @@ func at(en Entry, err error) error {
 }
 
 // Own makes s a state that the caller may fold into: what it shares with
-// copies made before is copied before it is changed.
-func (s *State) Own() { s.gen++ }
+// copies made before is copied before it is changed or added to. Two owners of
+// copies of one state may fold at the same time.
+func (s *State) Own() {
+	s.gen++
+	s.Context.Entries = slices.Clip(s.Context.Entries)
+}
 
 func next[T ~uint64](what string, cursor *T, id T) error {
 	if id != *cursor+1 {

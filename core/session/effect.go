@@ -94,6 +94,23 @@ func (*RunTool) effect()    {}
 func (*LookupTool) effect() {}
 func (*Compact) effect()    {}
 
+// ClaimOf is the effect whose end a command tells, if it does.
+func ClaimOf(c Command) (Claim, bool) {
+	switch c := c.(type) {
+	case *ModelOutcome:
+		return Claim{Kind: ClaimModel, Turn: c.Turn, Attempt: c.Attempt}, true
+	case *ToolOutcome:
+		kind := ClaimTool
+		if c.Lookup {
+			kind = ClaimLookup
+		}
+		return Claim{Kind: kind, Turn: c.Call.Turn, Call: c.Call.Index, Attempt: c.Attempt}, true
+	case *CompactionOutcome:
+		return Claim{Kind: ClaimCompact, Through: c.Through, Attempt: c.Attempt}, true
+	}
+	return Claim{}, false
+}
+
 // InFlight lists the effects that state says are under way.
 func (s *State) InFlight() []Effect {
 	var out []Effect

@@ -180,6 +180,7 @@ func (e *TurnCompleted) apply(s *State, en *Entry) error {
 	if e.Outcome == OutcomeFinal || t.Closing {
 		r.Output = r.Staged.Text
 	}
+	said := *r.Staged // older copies of the state share it
 	if e.Outcome == OutcomeTools {
 		if r.Batch == nil || r.Batch.Turn != e.Turn {
 			return diverge("batch", "%s has an outcome of tools and no calls", e.Turn)
@@ -188,9 +189,9 @@ func (e *TurnCompleted) apply(s *State, en *Entry) error {
 		for i, c := range r.Batch.Calls {
 			calls[i] = EntryCall{Index: c.Index, ProviderID: c.ProviderID, Tool: c.Tool, WireName: c.WireName, Arguments: c.Arguments}
 		}
-		r.Staged.Calls = calls
+		said.Calls = calls
 	}
-	s.Context.add(*r.Staged)
+	s.Context.add(said)
 	r.Staged = nil
 	return nil
 }

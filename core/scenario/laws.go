@@ -1,0 +1,222 @@
+package scenario
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/perdure/perdure/core/ident"
+	"github.com/perdure/perdure/core/machine"
+	"github.com/perdure/perdure/core/session"
+	"github.com/perdure/perdure/core/wire"
+)
+
+// laws is what must be so after every step, whatever a script does. The names
+// are those of docs/INVARIANTS.md, and G1 and G2 of the scenario list.
+type laws struct {
+	rng  *rand.Rand
+	held []held
+	// last is the request of the newest turn, as it was claimed; fresh says
+	// that a recorded cut, edit, or change of tools or model has come since.
+	turn  ident.TurnID
+	last  []string
+	model session.Model
+	fresh bool
+	// starts counts how often a call was started, and calls what may be.
+	starts map[ident.CallID]int
+	steers map[ident.SteeringID]string
+}
+
+// held is a copy of a state that was good once, and must stay so.
+type held struct {
+	s   session.State
+	sum string
+}
+
+func newLaws() laws {
+	return laws{
+		rng: rand.New(rand.NewPCG(1, 2)), starts: map[ident.CallID]int{}, //nolint:gosec // cuts of a test, the same each time
+		steers: map[ident.SteeringID]string{},
+	}
+}
+
+func (w *world) check(env session.Env, rd machine.Ready) {
+	w.t.Helper()
+	s := w.m.State()
+	w.folds(s)
+	w.rests(env, s)
+	w.events(rd.Entries)
+	w.requests(s)
+	w.inOrder(s)
+	w.bounded(s)
+	w.laws.held = append(w.laws.held, held{s, wire.StateSum(s)})
+	if n := len(w.laws.held); n > 0 {
+		h := w.laws.held[w.laws.rng.IntN(n)]
+		require.Equal(w.t, h.sum, wire.StateSum(h.s), "a copy of the state at %d is not what it was", h.s.Seq)
+	}
+}
+
+// oldCopies looks at every copy of the state that was taken on the way.
+func (w *world) oldCopies() {
+	w.t.Helper()
+	for _, h := range w.laws.held {
+		require.Equal(w.t, h.sum, wire.StateSum(h.s), "a copy of the state at %d is not what it was", h.s.Seq)
+	}
+}
+
+// folds is G2 and I2: the fold of the whole log, that of a checkpoint and the
+// tail after it, and the live state are one.
+func (w *world) folds(s session.State) {
+	w.t.Helper()
+	want := wire.StateSum(s)
+	require.Equal(w.t, want, wire.StateSum(w.fold()), "G2: the fold of the log is another state")
+	if len(w.log) < 2 {
+		return
+	}
+	cut := 1 + w.laws.rng.IntN(len(w.log)-1)
+	var early session.State
+	early.Own()
+	w.foldLines(&early, w.log[:cut])
+	data, err := wire.EncodeCheckpoint(early)
+	require.NoError(w.t, err)
+	late, err := wire.DecodeCheckpoint(data, early.Inc, early.Seq)
+	require.NoError(w.t, err)
+	late.Own()
+	w.foldLines(&late, w.log[cut:])
+	require.Equal(w.t, want, wire.StateSum(late), "G2: checkpoint at %d and its tail are another state", cut)
+}
+
+func (w *world) foldLines(s *session.State, lines [][]byte) {
+	w.t.Helper()
+	for _, line := range lines {
+		en, err := wire.Decode(line)
+		require.NoError(w.t, err)
+		again, err := wire.Encode(en)
+		require.NoError(w.t, err)
+		require.True(w.t, bytes.Equal(line, again))
+		require.NoError(w.t, session.Apply(s, en))
+	}
+}
+
+// rests: after a step there is nothing left to plan for who took it.
+func (w *world) rests(env session.Env, s session.State) {
+	w.t.Helper()
+	if s.Status == session.New {
+		return
+	}
+	f := s.Fork()
+	ev, _ := session.Plan(&f, env)
+	require.Empty(w.t, ev, "a step ends before planning does")
+}
+
+// events follows calls (I6) and steers (I10).
+func (w *world) events(entries []session.Entry) {
+	w.t.Helper()
+	for _, en := range entries {
+		switch e := en.Event.(type) {
+		case *session.ToolStarted:
+			if e.Reason == "accepted" || e.Reason == "lookup" {
+				continue
+			}
+			id := ident.CallID{Turn: e.Turn, Index: e.Call}
+			w.laws.starts[id]++
+		case *session.RunSteered:
+			w.laws.steers[e.Steering] = session.Pending
+		case *session.RunSteerDelivered:
+			w.laws.steers[e.Steering] = "delivered"
+		case *session.RunSteerRequeued:
+			w.laws.steers[e.Steering] = "requeued"
+		case *session.RunSteerUndelivered:
+			w.laws.steers[e.Steering] = "undelivered"
+		case *session.ContextEdited, *session.ContextCut, *session.ToolsPublished, *session.SessionConfigured:
+			w.laws.fresh = true
+		case *session.TurnRequested:
+			if e.Model != w.laws.model {
+				w.laws.fresh, w.laws.model = true, e.Model
+			}
+		}
+	}
+	if s := w.m.State(); s.Active == nil {
+		for id, status := range w.laws.steers {
+			require.NotEqual(w.t, session.Pending, status, "I10: %s is lost", id)
+		}
+	}
+}
+
+// requests is G1, I5 and I15: every request is well formed, stays what it was
+// while it is in flight, and extends the one before unless a fact says why not.
+func (w *world) requests(s session.State) {
+	w.t.Helper()
+	if a := s.Active; a == nil || a.Batch == nil || a.Batch.Open == 0 {
+		require.Empty(w.t, wellFormed(&s.Context), "G1")
+	}
+	if s.Active == nil || s.Active.Turn.Status != session.TurnInFlight {
+		return
+	}
+	t := &s.Active.Turn
+	now := request(&s)
+	require.Equal(w.t, lastEntry(&s.Context), t.Through, "the request in flight was changed")
+	switch {
+	case t.ID == w.laws.turn:
+		require.Equal(w.t, w.laws.last, now, "the request in flight was changed")
+	case w.laws.fresh || w.laws.turn == 0:
+	default:
+		require.True(w.t, len(now) >= len(w.laws.last) && slices.Equal(now[:len(w.laws.last)], w.laws.last),
+			"I15: the request of %s does not extend the one before:\n%s\n\nafter\n%s", t.ID, strings.Join(now, "\n"), strings.Join(w.laws.last, "\n"))
+	}
+	w.laws.turn, w.laws.last, w.laws.fresh = t.ID, now, false
+}
+
+func lastEntry(c *session.Context) ident.EntryID {
+	if n := len(c.Entries); n > 0 {
+		return c.Entries[n-1].ID
+	}
+	return 0
+}
+
+// inOrder is I4: front runs before the others, each in order of admission.
+func (w *world) inOrder(s session.State) {
+	w.t.Helper()
+	require.True(w.t, slices.IsSortedFunc(s.Queue, func(a, b *session.Run) int {
+		switch {
+		case a.Front != b.Front && a.Front:
+			return -1
+		case a.Front != b.Front:
+			return 1
+		}
+		return int(a.ID) - int(b.ID)
+	}), "I4: the queue is out of order")
+	require.False(w.t, s.Active == nil && len(s.Queue) > 0 && s.Context.Compaction.Phase != session.CompactionRuns, "a queued run is not started")
+}
+
+// bounded is I16: nothing in state grows with age.
+func (w *world) bounded(s session.State) {
+	w.t.Helper()
+	require.LessOrEqual(w.t, len(s.Queue), session.QueueMax+session.SteersMax+session.PromisesMax)
+	require.LessOrEqual(w.t, len(s.Promises), session.PromisesMax+session.SettledMax)
+	require.LessOrEqual(w.t, len(s.Remembered), session.RememberedMax)
+	require.LessOrEqual(w.t, len(s.Context.Instructions), session.KeyedMax)
+	require.LessOrEqual(w.t, len(s.Context.Lead), 2)
+	r := s.Active
+	if r == nil {
+		return
+	}
+	require.LessOrEqual(w.t, len(r.Steers), session.SteersMax)
+	require.LessOrEqual(w.t, len(r.Approvals), 4*session.ApprovalsMax)
+	require.LessOrEqual(w.t, len(r.Questions), session.QuestionsMax)
+	require.LessOrEqual(w.t, len(r.Repeats), session.RepeatsTracked)
+	require.LessOrEqual(w.t, len(r.Unknowns), session.UnknownsMax)
+	if r.Batch != nil {
+		require.LessOrEqual(w.t, len(r.Batch.Calls), 2*session.CallsMax)
+		running := 0
+		for i := range r.Batch.Calls {
+			if r.Batch.Calls[i].Status == session.CallRunning {
+				running++
+			}
+		}
+		require.LessOrEqual(w.t, running, session.InFlightMax)
+	}
+}
