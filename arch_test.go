@@ -93,6 +93,7 @@ func pure(dir string, below ...string) lintkit.Row {
 
 var shellRows = []lintkit.Row{
 	{Dir: "internal/env/...", Tests: anyOfOurs, Why: "env is a leaf: names and parsing of variables"},
+	{Dir: "internal/netguard/...", Tests: anyOfOurs, Why: "netguard is a leaf: which addresses may be connected to"},
 	{Dir: "internal/lintkit/...", External: offline, Why: "lintkit knows source trees and nothing of sessions"},
 	{
 		Dir: "internal/host/porttest/...", Module: []string{"core/...", "internal/host/..."}, External: []string{"github.com/stretchr/testify/require", "pgregory.net/rapid"},
@@ -104,13 +105,13 @@ var shellRows = []lintkit.Row{
 	},
 	{
 		Dir:    "internal/adapter/*/...",
-		Module: []string{"self", "internal/host", "core/wire", "core/ident", "core/blob", "core/session"}, External: []string{"*"},
+		Module: []string{"self", "internal/host", "internal/netguard", "core/wire", "core/ident", "core/blob", "core/session"}, External: []string{"*"},
 		Tests: []string{"internal/host/porttest", "internal/env", "core/..."},
 		Why:   "an adapter knows its port and its technology, and no other adapter",
 	},
 	{
 		Dir:    "internal/tool/...",
-		Module: []string{"self", "internal/host", "core/ident", "core/blob", "core/session"}, External: []string{"github.com/google/jsonschema-go"},
+		Module: []string{"self", "internal/host", "internal/netguard", "core/ident", "core/blob", "core/session"}, External: []string{"github.com/google/jsonschema-go"},
 		Tests: []string{"core/...", "internal/host/..."},
 		Why:   "a tool is offered through the host's port and knows no technology but JSON Schema",
 	},
@@ -129,7 +130,7 @@ var shellRows = []lintkit.Row{
 var edgeRows = []lintkit.Row{
 	{Dir: "web", Std: []string{"embed", "io/fs"}, Tests: anyOfOurs, Why: "web is static files, and the embed that carries them"},
 	{
-		Dir: "functions/*/...", Module: []string{"internal/host", "internal/adapter/...", "internal/tool/...", "internal/api", "internal/env"},
+		Dir: "functions/*/...", Module: []string{"internal/host", "internal/adapter/...", "internal/tool/...", "internal/api", "internal/env", "internal/netguard"},
 		External: []string{"github.com/aws"}, Tests: anyOfOurs,
 		Why: "functions wire: what they do is the host's",
 	},

@@ -259,8 +259,12 @@ func (t *Tree) Markers() []Finding {
 	return sortFindings(found)
 }
 
-// A path that begins like one of these is true on one machine only.
-var machinePath = regexp.MustCompile("(?m)(?:^|[\\s\"'`(\\[<=:,])/(?:home|root|Users|work)/[A-Za-z0-9_.-]+")
+// A path that begins like one of these is true on one machine only. Examples
+// may speak of Ada's.
+var (
+	machinePath = regexp.MustCompile("(?m)(?:^|[\\s\"'`(\\[<=:,])/(?:home|root|Users|work)/[A-Za-z0-9_.-]+")
+	examplePath = regexp.MustCompile(`/(?:home|Users)/ada$`)
+)
 
 // MachinePaths reports paths of somebody's own machine in any text file of the
 // tree, testdata and documents included.
@@ -293,6 +297,10 @@ func MachinePaths(fsys fs.FS) ([]Finding, error) {
 		}
 
 		for _, at := range machinePath.FindAllIndex(src, -1) {
+			if examplePath.Match(src[at[0]:at[1]]) {
+				continue
+			}
+
 			found = append(found, Finding{
 				Path: name, Line: 1 + strings.Count(string(src[:at[1]]), "\n"), Rule: "machine-path",
 				Text: fmt.Sprintf("%q exists on one machine only", strings.TrimLeft(string(src[at[0]:at[1]]), "\n\t \"'`([<=:,")),

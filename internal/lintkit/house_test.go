@@ -123,7 +123,7 @@ func TestMarkers(t *testing.T) {
 func TestMachinePaths(t *testing.T) {
 	t.Parallel()
 
-	home, users := "/ho"+"me/ada", "/Us"+"ers/ada"
+	home, users := "/ho"+"me/eve", "/Us"+"ers/eve"
 
 	found, err := lintkit.MachinePaths(fstest.MapFS{
 		".gitignore":         {Data: []byte("/bin/\n")},
@@ -134,10 +134,12 @@ func TestMachinePaths(t *testing.T) {
 		".git/config":        {Data: []byte(home)},
 		"web/node_modules/a": {Data: []byte(home)},
 		"image.png":          {Data: []byte("\x00" + home)},
-		"fine.md":            {Data: []byte("GET /v1" + home + " and /tmp/x and ~/.perdure and the home/ada folder\n")},
+		"ada.md":             {Data: []byte("PERDURE_DATA=/home/ada/x and /Users/ada")},
+		"adam.md":            {Data: []byte("/ho" + "me/adam")},
+		"fine.md":            {Data: []byte("GET /v1" + home + " and /tmp/x and ~/.perdure and the home/eve folder\n")},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{".ci/run:1", "README.md:2", "x/testdata/a.json:1"}, places(found))
+	require.Equal(t, []string{".ci/run:1", "README.md:2", "adam.md:1", "x/testdata/a.json:1"}, places(found))
 }
 
 func places(found []lintkit.Finding) []string {

@@ -7,5 +7,6 @@ import (
 	_ "github.com/perdure/perdure/core/wire"
 	_ "github.com/perdure/perdure/internal/env" // want depguard
 	_ "github.com/perdure/perdure/internal/host"
+	_ "github.com/perdure/perdure/internal/netguard"
 	_ "github.com/perdure/perdure/internal/tool" // want depguard
 )
