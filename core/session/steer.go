@@ -115,7 +115,7 @@ func (r *Run) deliver() []Event {
 	return ev
 }
 
-// unread says that a steer waits for a turn to carry it.
-func (r *Run) unread() bool {
-	return slices.ContainsFunc(r.Steers, func(st Steer) bool { return st.Turn == 0 })
-}
+// unread says that a steer waits for a turn to carry it to its end. Those that
+// the newest completed turn carried are delivered, so any that is left counts,
+// also one that stands in the window already.
+func (r *Run) unread() bool { return len(r.Steers) > 0 }

@@ -121,7 +121,7 @@ func decodeProblem(seq ident.Seq, err error) error {
 	if errors.Is(err, session.ErrNewer) {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
-	return &session.Divergence{Seq: seq, Code: "malformed", Detail: err.Error()}
+	return &session.Divergence{Seq: seq, Code: wire.CodeMalformed, Detail: err.Error()}
 }
 
 // checkpoint returns the newest state that can be trusted, or the empty one: a
