@@ -1,0 +1,228 @@
+package porttest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/perdure/perdure/core/ident"
+	"github.com/perdure/perdure/internal/host"
+)
+
+// WakerWorld is a Waker with nothing started, and its clock.
+type WakerWorld struct {
+	Waker host.Waker
+	Now   func() ident.Instant
+	// Advance lets time pass: at once where it is simulated.
+	Advance func(ms int64)
+}
+
+type wakerCase struct {
+	name string
+	run  func(t *testing.T, w WakerWorld)
+}
+
+// Waker checks a host.Waker.
+//
+// Where the port leaves a choice the suite decides: parking under a name that
+// was never started is ErrNotFound, under one that has ended ErrEnded; parking
+// again makes the older token lost, unless it was completed; ending what was
+// never started, or has ended, is harmless and starts nothing.
+func Waker(t *testing.T, factory func(t *testing.T) WakerWorld) {
+	t.Helper()
+	for _, c := range []wakerCase{
+		{"AnActivationLivesFromStartToEnd", wakerLife},
+		{"StartingAgainIsHarmless", wakerStartAgain},
+		{"AnEndedNameDoesNotStartAgain", wakerEnded},
+		{"NamesAreSeparate", wakerNames},
+		{"ATokenIsCompletedOnce", wakerOnce},
+		{"ATokenTimesOut", wakerTimeout},
+		{"ATokenWithoutDeadlineWaits", wakerNoDeadline},
+		{"AnUnknownTokenIsLost", wakerUnknown},
+		{"TheTokenOfAnEndedActivationIsLost", wakerTokenEnded},
+		{"ParkingAgainGivesANewToken", wakerParkAgain},
+		{"OnlyWhatRunsCanPark", wakerParkNothing},
+		{"ACancelledContextDoesNothing", wakerCancelled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, factory(t))
+		})
+	}
+}
+
+func requireAlive(t *testing.T, w WakerWorld, key host.Key, epoch uint64, want bool) {
+	t.Helper()
+	alive, err := w.Waker.Alive(t.Context(), key, inc, epoch)
+	require.NoError(t, err)
+	require.Equal(t, want, alive)
+}
+
+func started(t *testing.T, w WakerWorld) host.Key {
+	t.Helper()
+	require.NoError(t, w.Waker.Start(t.Context(), keyOf("s1"), inc, 1))
+	return keyOf("s1")
+}
+
+func park(t *testing.T, w WakerWorld, key host.Key, deadline ident.Instant) string {
+	t.Helper()
+	token, err := w.Waker.Park(t.Context(), key, inc, 1, deadline)
+	require.NoError(t, err)
+	require.NotEmpty(t, token)
+	return token
+}
+
+func wakerLife(t *testing.T, w WakerWorld) {
+	_, err := w.Waker.Alive(t.Context(), keyOf("s1"), inc, 1)
+	require.ErrorIs(t, err, host.ErrNotFound)
+	key := started(t, w)
+	requireAlive(t, w, key, 1, true)
+	for range 2 {
+		require.NoError(t, w.Waker.End(t.Context(), key, inc, 1))
+		requireAlive(t, w, key, 1, false)
+	}
+}
+
+func wakerStartAgain(t *testing.T, w WakerWorld) {
+	key := started(t, w)
+	require.NoError(t, w.Waker.Start(t.Context(), key, inc, 1))
+	requireAlive(t, w, key, 1, true)
+	token := park(t, w, key, 0)
+	require.NoError(t, w.Waker.Start(t.Context(), key, inc, 1))
+	require.NoError(t, w.Waker.Complete(t.Context(), token))
+}
+
+func wakerEnded(t *testing.T, w WakerWorld) {
+	key := started(t, w)
+	require.NoError(t, w.Waker.End(t.Context(), key, inc, 1))
+	require.ErrorIs(t, w.Waker.Start(t.Context(), key, inc, 1), host.ErrEnded)
+	requireAlive(t, w, key, 1, false)
+	require.NoError(t, w.Waker.Start(t.Context(), key, inc, 2))
+	requireAlive(t, w, key, 2, true)
+
+	// Ending what never started leaves the name free.
+	require.NoError(t, w.Waker.End(t.Context(), key, inc, 3))
+	require.NoError(t, w.Waker.Start(t.Context(), key, inc, 3))
+}
+
+func wakerNames(t *testing.T, w WakerWorld) {
+	key := started(t, w)
+	other := host.Key{Tenant: "other", Session: key.Session}
+	for _, err := range []error{
+		w.Waker.Start(t.Context(), key, inc, 2),
+		w.Waker.Start(t.Context(), key, "01J00000000000000000000002", 1),
+		w.Waker.Start(t.Context(), keyOf("s2"), inc, 1),
+		w.Waker.Start(t.Context(), other, inc, 1),
+		w.Waker.End(t.Context(), key, inc, 1),
+	} {
+		require.NoError(t, err)
+	}
+	requireAlive(t, w, key, 1, false)
+	requireAlive(t, w, key, 2, true)
+	requireAlive(t, w, keyOf("s2"), 1, true)
+	requireAlive(t, w, other, 1, true)
+	alive, err := w.Waker.Alive(t.Context(), key, "01J00000000000000000000002", 1)
+	require.NoError(t, err)
+	require.True(t, alive)
+}
+
+func wakerOnce(t *testing.T, w WakerWorld) {
+	token := park(t, w, started(t, w), w.Now().Add(ident.Hour))
+	require.NoError(t, w.Waker.Complete(t.Context(), token))
+	for range 2 {
+		require.ErrorIs(t, w.Waker.Complete(t.Context(), token), host.ErrTokenDone)
+	}
+}
+
+func wakerTimeout(t *testing.T, w WakerWorld) {
+	key := started(t, w)
+	token := park(t, w, key, w.Now().Add(ident.Second))
+	w.Advance(2 * ident.Second)
+	for range 2 {
+		require.ErrorIs(t, w.Waker.Complete(t.Context(), token), host.ErrTokenTimedOut)
+	}
+	requireAlive(t, w, key, 1, true)
+}
+
+func wakerNoDeadline(t *testing.T, w WakerWorld) {
+	token := park(t, w, started(t, w), 0)
+	w.Advance(2 * ident.Second)
+	require.NoError(t, w.Waker.Complete(t.Context(), token))
+}
+
+func wakerUnknown(t *testing.T, w WakerWorld) {
+	started(t, w)
+	require.ErrorIs(t, w.Waker.Complete(t.Context(), "nobody gave this"), host.ErrTokenLost)
+	require.ErrorIs(t, w.Waker.Complete(t.Context(), ""), host.ErrTokenLost)
+}
+
+func wakerTokenEnded(t *testing.T, w WakerWorld) {
+	key := started(t, w)
+	token := park(t, w, key, 0)
+	require.NoError(t, w.Waker.End(t.Context(), key, inc, 1))
+	require.ErrorIs(t, w.Waker.Complete(t.Context(), token), host.ErrTokenLost)
+}
+
+func wakerParkAgain(t *testing.T, w WakerWorld) {
+	key := started(t, w)
+	first := park(t, w, key, 0)
+	require.NoError(t, w.Waker.Complete(t.Context(), first))
+	second := park(t, w, key, 0)
+	require.NotEqual(t, first, second)
+	require.ErrorIs(t, w.Waker.Complete(t.Context(), first), host.ErrTokenDone)
+	third := park(t, w, key, 0)
+	require.ErrorIs(t, w.Waker.Complete(t.Context(), second), host.ErrTokenLost)
+	require.NoError(t, w.Waker.Complete(t.Context(), third))
+}
+
+func wakerParkNothing(t *testing.T, w WakerWorld) {
+	_, err := w.Waker.Park(t.Context(), keyOf("s1"), inc, 1, 0)
+	require.ErrorIs(t, err, host.ErrNotFound)
+	key := started(t, w)
+	require.NoError(t, w.Waker.End(t.Context(), key, inc, 1))
+	_, err = w.Waker.Park(t.Context(), key, inc, 1, 0)
+	require.ErrorIs(t, err, host.ErrEnded)
+}
+
+func wakerCancelled(t *testing.T, w WakerWorld) {
+	key := started(t, w)
+	token := park(t, w, key, 0)
+	ctx := cancelled(t)
+	require.ErrorIs(t, w.Waker.Start(ctx, key, inc, 2), ctx.Err())
+	require.ErrorIs(t, w.Waker.Complete(ctx, token), ctx.Err())
+	require.ErrorIs(t, w.Waker.End(ctx, key, inc, 1), ctx.Err())
+	_, err := w.Waker.Park(ctx, key, inc, 1, 0)
+	require.ErrorIs(t, err, ctx.Err())
+	_, err = w.Waker.Alive(t.Context(), key, inc, 2)
+	require.ErrorIs(t, err, host.ErrNotFound)
+	require.NoError(t, w.Waker.Complete(t.Context(), token))
+}
+
+// Frames checks a host.Frames: publishing returns, whoever watches or does
+// not. watch begins to gather what is published for a key and returns what was
+// gathered when it is called.
+func Frames(t *testing.T, factory func(t *testing.T) (frames host.Frames, watch func(key host.Key) (gathered func() []host.Frame))) {
+	t.Helper()
+	frame := func(text string, offset int64) host.Frame {
+		return host.Frame{Run: 1, Turn: 1, Attempt: 1, Delta: host.Delta{Part: "text", Text: text}, Offset: offset}
+	}
+	t.Run("FramesReachTheirWatcherInOrder", func(t *testing.T) {
+		t.Parallel()
+		frames, watch := factory(t)
+		gathered := watch(keyOf("s1"))
+		frames.PublishFrame(keyOf("s1"), frame("a", 0))
+		frames.PublishFrame(keyOf("s2"), frame("x", 0))
+		frames.PublishFrame(host.Key{Tenant: "other", Session: "s1"}, frame("x", 0))
+		frames.PublishFrame(keyOf("s1"), frame("b", 1))
+		require.Equal(t, []host.Frame{frame("a", 0), frame("b", 1)}, gathered())
+	})
+	t.Run("PublishingNeverWaits", func(t *testing.T) {
+		t.Parallel()
+		frames, watch := factory(t)
+		watch(keyOf("s1"))
+		for i := range 10_000 {
+			frames.PublishFrame(keyOf("s1"), frame("x", int64(i)))
+			frames.PublishFrame(keyOf("unwatched"), frame("x", int64(i)))
+		}
+	})
+}
