@@ -65,6 +65,9 @@ func New(outside Outside, families ...[]Spec) (*Registry, error) {
 
 // admit checks a spec.
 func (r *Registry) admit(spec Spec) (*served, error) {
+	if spec.Invalid != nil {
+		return nil, spec.Invalid
+	}
 	if spec.Class == "" {
 		spec.Class = session.ClassInline
 	}

@@ -28,6 +28,8 @@ type Spec struct {
 	MaxOutput   int64
 	// RequiresRole, if set, is a role that the actor must have.
 	RequiresRole string
+	// Invalid, if set, says why the tool must not be offered.
+	Invalid error
 	// Target says what the tool acts on. It is part of what an approval binds:
 	// a tool that is pointed elsewhere is another tool.
 	Target string

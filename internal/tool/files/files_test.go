@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/core/blob"
 	"github.com/perdure/perdure/core/session"
 	"github.com/perdure/perdure/internal/host"
+	"github.com/perdure/perdure/internal/host/porttest"
 	"github.com/perdure/perdure/internal/tool"
 	"github.com/perdure/perdure/internal/tool/files"
 )
@@ -404,7 +405,7 @@ func TestGrepIsBounded(t *testing.T) {
 
 	d = setup(t)
 	for i := range 6 {
-		d.put(fmt.Sprintf("big%d", i), strings.Repeat("z\n", 6<<20))
+		d.put(fmt.Sprintf("big%d", i), strings.Repeat(strings.Repeat("z", 1023)+"\n", 12<<10))
 	}
 	require.Contains(t, d.says("files.grep", args{"pattern": "q"}), "[stopped after 5 files")
 }
@@ -472,8 +473,26 @@ func FuzzPath(f *testing.F) {
 		require.LessOrEqual(t, len(path), files.PathMax)
 		require.True(t, utf8.ValidString(path))
 		require.False(t, strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.Contains(path, "//") || strings.Contains(path, "\x00"))
-		for _, part := range strings.SplitSeq(path, "/") {
+		for part := range strings.SplitSeq(path, "/") {
 			require.NotContains(t, []string{"", ".", ".."}, part)
+		}
+	})
+}
+
+func TestTheFamilyKeepsThePort(t *testing.T) {
+	t.Parallel()
+	porttest.Tools(t, func(t *testing.T) porttest.ToolsSetup {
+		t.Helper()
+		d := setup(t)
+		d.put("a.md", "one")
+		d.put("b.md", "one")
+		return porttest.ToolsSetup{
+			Tools: d.tools, Key: key, Actor: session.Actor{ID: "ann"},
+			Config: session.Config{Tools: []session.ToolGrant{{Name: "files.*"}}}.WithDefaults(),
+			Calls: map[string]string{
+				"files.list": `{}`, "files.read": `{"path":"a.md"}`, "files.glob": `{"pattern":"**"}`, "files.grep": `{"pattern":"one"}`,
+				"files.write": `{"path":"c.md","content":"x"}`, "files.edit": `{"path":"b.md","old":"one","new":"two"}`,
+			},
 		}
 	})
 }
