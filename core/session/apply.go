@@ -227,7 +227,7 @@ func (s *State) admitClose(c *CloseSession) ([]Event, Reply, error) {
 		if r.Turn.Status == TurnInFlight || r.Turn.Status == TurnRetrying {
 			ev = append(ev, &TurnCancelled{Run: r.ID, Turn: r.Turn.ID, Attempt: r.Turn.Attempt})
 		}
-		ev = append(ev, s.settleRunPromises(r.ID)...)
+		ev = append(ev, s.settleRunPromises(r.ID, ev)...)
 		ev = append(ev, undelivered(r)...)
 		ev = append(ev, &RunCancelled{Run: r.ID, Output: r.Output, Who: c.who()})
 	}

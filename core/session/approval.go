@@ -34,7 +34,9 @@ func (e *ApprovalRequested) apply(s *State, en *Entry) error {
 		return diverge("approval", "%s binds other arguments than those of its call", e.Approval)
 	}
 	c.Approval, c.Edited = e.Approval, blob.Payload{}
-	r.Approvals = append(slices.Clip(r.Approvals), Approval{
+	// One asked about again has a row for what was decided before.
+	asked := slices.DeleteFunc(slices.Clone(r.Approvals), func(a Approval) bool { return a.Call == e.Call })
+	r.Approvals = append(asked, Approval{
 		ID: e.Approval, Call: e.Call, Why: e.Why, Definition: e.Definition, Arguments: e.Arguments,
 		Role: e.Role, Remember: e.Remember, Status: Pending, At: en.At, ExpiresAt: e.ExpiresAt,
 	})
@@ -64,7 +66,8 @@ func (e *ApprovalDecided) apply(s *State, en *Entry) error {
 }
 
 func (e *ApprovalRemembered) apply(s *State, en *Entry) error {
-	s.Remembered = append(slices.Clip(s.Remembered), Remembered{Tool: e.Tool, Definition: e.Definition, Approval: e.Approval, At: en.At, By: e.By})
+	others := slices.DeleteFunc(slices.Clone(s.Remembered), func(g Remembered) bool { return g.Tool == e.Tool && g.Definition == e.Definition })
+	s.Remembered = append(others, Remembered{Tool: e.Tool, Definition: e.Definition, Approval: e.Approval, At: en.At, By: e.By})
 	return nil
 }
 
@@ -85,12 +88,33 @@ func (s *State) admitForget(c *ForgetRemembered) ([]Event, Reply, error) {
 
 // gateWhy says why a person must be asked about a call, or nothing.
 func (s *State) gateWhy(r *Run, c *Call) string {
-	if slices.ContainsFunc(r.Unknowns, func(u Repeat) bool { return u.Tool == c.Tool && u.Arguments == c.effective().Content() }) {
+	if r.repeatsUnknown(c) {
 		// Whatever the policy says: the first one may have happened.
 		return WhyRepeat
 	}
 	if d := s.Toolset.Find(c.Tool); d != nil && d.Gate.Ask {
 		return WhyTool
+	}
+	return ""
+}
+
+// repeatsUnknown says that the call is one whose outcome nobody knows, again.
+func (r *Run) repeatsUnknown(c *Call) bool {
+	return slices.ContainsFunc(r.Unknowns, func(u Repeat) bool { return u.Tool == c.Tool && u.Arguments == c.effective().Content() })
+}
+
+// asksAgain says why an approved call must be asked about once more: what was
+// approved is not what would run (row 9), or meanwhile a call like it came to
+// an unknown end (row 5).
+func (r *Run) asksAgain(c *Call, d *ToolDef) string {
+	a := r.approval(c.Approval)
+	switch {
+	case a == nil:
+		return ""
+	case a.Why != WhyRepeat && r.repeatsUnknown(c):
+		return WhyRepeat
+	case a.Definition != d.Definition:
+		return a.Why
 	}
 	return ""
 }

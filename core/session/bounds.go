@@ -16,6 +16,8 @@ const (
 	PartsMax        = 16 // parts of an input; refused
 	AwaitMax        = 32 // promises of one await, detach or cancel; the call is invalid
 	ItemsMax        = 5  // items of a question; the call is invalid
+	QuestionTextMax = 2800 // bytes of a question's prompts, options and defaults; the call is invalid
+	FreeTextMax     = 1000 // bytes of free text in one answer, so that a model reads all of question and answer inline; refused
 	EffectsMax      = 16 // effects that one call reports; the others are dropped
 	KeyedMax        = 64 // keyed context entries of a session; refused
 	RememberedMax   = 64 // remembered grants; refused

@@ -225,6 +225,10 @@ type FaultInfo struct {
 	Message      string
 	RetryAfterMs int64
 	NotSent      bool // it is certain that nothing reached the other side
+	// Refused is set when the model call did not fit what the run may still
+	// use, and was not sent: a failure of kind limit_exceeded or
+	// quota_exceeded, with limit, value and used. The run ends with it.
+	Refused *Failure
 }
 
 // Retryable says that the same call may succeed later.

@@ -49,7 +49,7 @@ func (s *State) admitCompact(c *CompactContext) ([]Event, Reply, error) {
 	case s.Active == nil && s.coverable(false) == 0:
 		return nil, Reply{Same: true, Revision: s.Context.Revision}, nil
 	}
-	rev := s.Context.Revision + 1
+	rev := s.Context.Revision
 	return []Event{&ContextEdited{Revision: rev, Compact: true, Who: c.who()}}, Reply{Revision: rev}, nil
 }
 
@@ -81,7 +81,7 @@ func (s *State) coverable(hard bool) int {
 	return n
 }
 
-func (s *State) canCompact(r *Run, _ Env) bool {
+func (s *State) canCompact(r *Run) bool {
 	c := &s.Context.Compaction
 	if s.Config.Context.Compaction.Mode == CompactOff || r.CutTries >= ContextTriesMax {
 		return false

@@ -238,7 +238,9 @@ func ValidateItems(items []QuestionItem) error {
 		return bound("question items", int64(len(items)), ItemsMax)
 	}
 	seen := make([]string, 0, len(items))
+	text := 0
 	for _, it := range items {
+		text += it.bytes()
 		if _, err := ident.ParseName("question item id", it.ID); err != nil {
 			return reject(CodeValidation, err.Error())
 		}
@@ -261,7 +263,21 @@ func ValidateItems(items []QuestionItem) error {
 			}
 		}
 	}
+	if text > QuestionTextMax {
+		return bound("question bytes", int64(text), QuestionTextMax)
+	}
 	return nil
+}
+
+func (it QuestionItem) bytes() int {
+	n := len(it.Prompt)
+	for _, o := range it.Options {
+		n += len(o.Value) + len(o.Label)
+	}
+	for _, d := range it.Defaults {
+		n += len(d)
+	}
+	return n
 }
 
 func (it QuestionItem) has(value string) bool {

@@ -16,34 +16,9 @@ func (e *ContextCut) apply(s *State, _ *Entry) error {
 		return diverge("revision", "context revision %d follows %d", e.Revision, c.Revision)
 	}
 	if e.Reason == CutFailedRun {
-		i := slices.IndexFunc(c.Entries, func(en ContextEntry) bool { return en.ID >= e.From })
-		if i >= 0 {
-			// Clipped, so that the next entry does not overwrite what older
-			// states still hold.
-			c.Entries = slices.Clip(c.Entries[:i:i])
-		}
-		c.Lead = slices.DeleteFunc(slices.Clone(c.Lead), func(en ContextEntry) bool { return en.ID >= e.From })
-	} else {
-		n := 0
-		for n < len(c.Entries) && c.Entries[n].ID <= e.Through {
-			n++
-		}
-		if n == 0 || c.Entries[n-1].ID != e.Through {
-			return diverge("cut", "%s is not in the window", e.Through)
-		}
-		c.Entries = c.Entries[n:]
-		lead := slices.DeleteFunc(slices.Clone(c.Lead), func(en ContextEntry) bool { return en.Source != FromSummary })
-		if e.Mode == CutSummary {
-			sum := ContextEntry{ID: e.Through, Role: RoleUser, Source: FromSummary, Parts: []Part{{Text: e.Summary}}}
-			sum.Tokens = estimateEntry(&sum)
-			lead = []ContextEntry{sum}
-		}
-		if r := s.Active; e.Lead && r != nil {
-			in := ContextEntry{ID: r.FirstEntry, Role: RoleUser, Source: FromInput, Run: r.ID, Parts: r.Input}
-			in.Tokens = estimateEntry(&in)
-			lead = append(lead, in)
-		}
-		c.Lead = lead
+		c.takeOut(e.From)
+	} else if err := s.cutFront(e); err != nil {
+		return err
 	}
 	c.recount()
 	c.Revision = e.Revision
@@ -59,6 +34,39 @@ func (e *ContextCut) apply(s *State, _ *Entry) error {
 			r.Turn.Status, r.Turn.Class = TurnNone, ""
 		}
 	}
+	return nil
+}
+
+// takeOut removes what a failed run has added: what a person has put there
+// meanwhile stays, and so does the summary of what was before.
+func (c *Context) takeOut(from ident.EntryID) {
+	c.Entries = slices.DeleteFunc(slices.Clone(c.Entries), func(en ContextEntry) bool { return en.ID >= from && en.Key == "" })
+	c.Lead = slices.DeleteFunc(slices.Clone(c.Lead), func(en ContextEntry) bool { return en.ID >= from && en.Source != FromSummary })
+}
+
+// cutFront moves the first kept entry forward.
+func (s *State) cutFront(e *ContextCut) error {
+	c := &s.Context
+	n := 0
+	for n < len(c.Entries) && c.Entries[n].ID <= e.Through {
+		n++
+	}
+	if n == 0 || c.Entries[n-1].ID != e.Through {
+		return diverge("cut", "%s is not in the window", e.Through)
+	}
+	c.Entries = c.Entries[n:]
+	lead := slices.DeleteFunc(slices.Clone(c.Lead), func(en ContextEntry) bool { return en.Source != FromSummary })
+	if e.Mode == CutSummary {
+		sum := ContextEntry{ID: e.Through, Role: RoleUser, Source: FromSummary, Parts: []Part{{Text: e.Summary}}}
+		sum.Tokens = estimateEntry(&sum)
+		lead = []ContextEntry{sum}
+	}
+	if r := s.Active; e.Lead && r != nil {
+		in := ContextEntry{ID: r.FirstEntry, Role: RoleUser, Source: FromInput, Run: r.ID, Parts: r.Input}
+		in.Tokens = estimateEntry(&in)
+		lead = append(lead, in)
+	}
+	c.Lead = lead
 	return nil
 }
 
@@ -132,20 +140,21 @@ func (s *State) windowCut(r *Run, env Env) Event {
 		return nil
 	}
 	// What is not entries stays whatever is cut.
-	fixed := tokens - c.Tokens
+	fixed := tokens - sum(c.Entries)
 	from := len(c.Entries)
 	var kept int64
 	for from > 0 && int64(len(c.Entries)-from) < keep && fixed+kept+c.Entries[from-1].Tokens <= keepTokens {
 		from--
 		kept += c.Entries[from].Tokens
 	}
-	i, lead := s.boundary(from, func(i int) bool {
+	i := s.boundary(from, func(i int) bool {
 		return (w.MaxMessages == 0 || int64(len(c.Entries)-i) <= w.MaxMessages) && (w.MaxTokens == 0 || fixed+sum(c.Entries[i:]) <= w.MaxTokens)
 	})
 	if i == 0 {
 		return nil
 	}
-	return &ContextCut{Revision: c.Revision + 1, Through: c.Entries[i-1].ID, Mode: CutDrop, Reason: CutWindow, Lead: lead}
+	through := c.Entries[i-1].ID
+	return &ContextCut{Revision: c.Revision + 1, Through: through, Mode: CutDrop, Reason: CutWindow, Lead: through >= r.FirstEntry}
 }
 
 func sum(es []ContextEntry) int64 {
@@ -156,39 +165,51 @@ func sum(es []ContextEntry) int64 {
 	return n
 }
 
-// boundary finds where the window may begin, near index want: at a user
-// message, rather keeping more (if it still fits) than less; in the middle of
-// one long run at a message of the model, with the run's input repeated before
-// it. 0 means nowhere.
-func (s *State) boundary(want int, fits func(int) bool) (int, bool) {
-	es := s.Context.Entries
+// boundary finds where the window may begin, near index want, and rather keeps
+// more, if that fits, than less. 0 means nowhere.
+func (s *State) boundary(want int, fits func(int) bool) int {
 	most := s.consumedTo()
 	want = min(want, most)
 	for i := want; i > 0; i-- {
-		if i < len(es) && es[i].Role == RoleUser && fits(i) {
-			return i, false
+		if s.mayBegin(i) && fits(i) {
+			return i
 		}
 	}
-	for i := want + 1; i <= most && i < len(es); i++ {
-		if es[i].Role == RoleUser {
-			return i, false
+	for i := want + 1; i <= most; i++ {
+		if s.mayBegin(i) {
+			return i
 		}
 	}
 	for i := want; i > 0; i-- {
-		if i < len(es) && es[i].Role == RoleAssistant && s.Active != nil {
-			// Before that run's input only if the input itself goes.
-			return i, es[i-1].ID >= s.Active.FirstEntry
+		if s.mayBegin(i) {
+			return i
 		}
 	}
-	return 0, false
+	return 0
+}
+
+// mayBegin says that the window may begin at an entry: at a user message, or
+// in the midst of the active run at a message of the model, because the run's
+// input is then repeated before it. To cut the input alone would gain nothing.
+func (s *State) mayBegin(i int) bool {
+	es := s.Context.Entries
+	if i >= len(es) {
+		return false
+	}
+	midst := s.Active != nil && es[i-1].ID >= s.Active.FirstEntry
+	if midst && es[i-1].ID == s.Active.FirstEntry {
+		return false
+	}
+	return es[i].Role == RoleUser || midst && es[i].Role == RoleAssistant
 }
 
 // cutFailedRun takes the entries of a run that the model will not read out of
 // the window.
 func (s *State) cutFailedRun(r *Run) Event {
 	c := &s.Context
-	if c.last() < r.FirstEntry {
+	lead := slices.ContainsFunc(c.Lead, func(en ContextEntry) bool { return en.Run == r.ID })
+	if c.last() < r.FirstEntry && !lead {
 		return nil
 	}
-	return &ContextCut{Revision: c.Revision + 1, From: r.FirstEntry, Through: c.last(), Mode: CutDrop, Reason: CutFailedRun}
+	return &ContextCut{Revision: c.Revision + 1, From: r.FirstEntry, Through: max(c.last(), r.FirstEntry), Mode: CutDrop, Reason: CutFailedRun}
 }

@@ -9,11 +9,16 @@ import (
 
 func (e *ContextEdited) apply(s *State, _ *Entry) error {
 	c := &s.Context
+	if e.Compact {
+		// A wish changes nothing that the model sees.
+		if e.Revision != c.Revision {
+			return diverge("revision", "a compaction is wanted at revision %d of %d", e.Revision, c.Revision)
+		}
+		c.Compaction.Phase, c.Compaction.Reason = CompactionPending, CutManual
+		return nil
+	}
 	if e.Revision != c.Revision+1 {
 		return diverge("revision", "context revision %d follows %d", e.Revision, c.Revision)
-	}
-	if e.Compact {
-		c.Compaction.Phase, c.Compaction.Reason = CompactionPending, CutManual
 	}
 	for _, put := range e.Put {
 		if err := next("entry", &s.Cursors.Entry, put.Entry); err != nil {
@@ -40,10 +45,8 @@ func (e *ContextEdited) apply(s *State, _ *Entry) error {
 			return diverge("context", "%s is not in the window", rep.Entry)
 		}
 	}
-	if len(e.Put)+len(e.Remove)+len(e.Replace) > 0 {
-		c.recount()
-		c.Observed = Observed{At: c.Observed.At}
-	}
+	c.recount()
+	c.Observed = Observed{At: c.Observed.At}
 	c.Revision = e.Revision
 	return nil
 }

@@ -257,6 +257,7 @@ type (
 		Class   string        `json:"class"`
 		Message string        `json:"message,omitempty"`
 		RetryAt ident.Instant `json:"retryAt,omitempty"`
+		Refused *Failure      `json:"refused,omitempty"` // the call did not fit a limit and was not sent
 		Usage   Usage         `json:"usage,omitzero"`
 	}
 	// TurnCancelled ends a turn that nobody waits for any more.

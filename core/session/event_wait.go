@@ -134,8 +134,9 @@ const (
 
 // Context.
 type (
-	// ContextEdited changes keyed entries or the text of entries; with Compact
-	// it is a person's wish for a compaction, which then waits its turn.
+	// ContextEdited changes keyed entries or the text of entries. With Compact
+	// it is a person's wish for a compaction, which then waits its turn; it
+	// changes nothing, and Revision is the one that is there.
 	ContextEdited struct {
 		Revision int64           `json:"revision"`
 		Put      []KeyedPut      `json:"put,omitempty"`

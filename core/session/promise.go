@@ -87,11 +87,17 @@ func (s *State) create(r *Run, c *Call, class string, now ident.Instant, ids *Cu
 	return p
 }
 
-// settleRunPromises cancels what dies with its run.
-func (s *State) settleRunPromises(run ident.RunID) []Event {
+// settleRunPromises cancels what dies with its run, but for what the events
+// before have settled already.
+func (s *State) settleRunPromises(run ident.RunID, before []Event) []Event {
 	var ev []Event
 	for i := range s.Promises {
-		if p := &s.Promises[i]; p.Run == run && p.Status == Pending {
+		p := &s.Promises[i]
+		settled := slices.ContainsFunc(before, func(e Event) bool {
+			b, ok := e.(*PromiseSettled)
+			return ok && b.Promise == p.ID
+		})
+		if p.Run == run && p.Status == Pending && !settled {
 			ev = append(ev, &PromiseSettled{Promise: p.ID, Run: run, Status: Cancelled, Who: system()})
 		}
 	}

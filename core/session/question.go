@@ -103,10 +103,20 @@ func (s *State) admitAnswer(c *AnswerQuestion) ([]Event, Reply, error) {
 		return nil, Reply{}, reject(CodeRunNotActive, "the run is being cancelled")
 	}
 	q := r.question(c.Question)
+	free := 0
 	for i, a := range c.Answers {
-		if !slices.ContainsFunc(q.Items, func(it QuestionItem) bool { return it.ID == a.Item }) {
+		k := slices.IndexFunc(q.Items, func(it QuestionItem) bool { return it.ID == a.Item })
+		if k < 0 {
 			return nil, Reply{}, rejectf(CodeValidation, "answer %d is for an item that the question does not have", i+1)
 		}
+		for _, v := range a.Values {
+			if !q.Items[k].has(v) {
+				free += len(v)
+			}
+		}
+	}
+	if free > FreeTextMax {
+		return nil, Reply{}, bound("free text bytes", int64(free), FreeTextMax)
 	}
 	status := Answered
 	given := c.Answers

@@ -38,7 +38,7 @@ func (e *RunStarted) apply(s *State, en *Entry) error {
 	r := *s.Queue[0]
 	r.gen = s.gen
 	r.StartedAt = en.At
-	r.FirstEntry = s.Cursors.Entry + 1
+	r.FirstEntry, r.FirstTurn = s.Cursors.Entry+1, s.Cursors.Turn+1
 	r.Model, r.Limits = s.Config.merge(r.Config)
 	s.Queue = s.Queue[1:]
 	s.Active = &r
@@ -118,6 +118,8 @@ func (s *State) endRun(id ident.RunID, _ *Entry) error {
 		return diverge("run", "%s ended with %s open", id, r.Turn.ID)
 	case len(r.Steers) > 0:
 		return diverge("run", "%s ended with an unsettled steer", id)
+	case slices.ContainsFunc(s.Promises, func(p Promise) bool { return p.Run == id && p.Status == Pending }):
+		return diverge("run", "%s ended with a pending promise", id)
 	}
 	s.Active = nil
 	// What only the run could await is not needed any more.
@@ -164,7 +166,7 @@ func (s *State) admitRun(c *RequestRun, env Env) ([]Event, Reply, error) {
 		return nil, Reply{}, err
 	}
 	_, limits := s.Config.merge(c.Config)
-	if limits.MaxTurns < 1 || limits.MaxTokens < 0 || limits.MaxSeconds < 0 || limits.MaxToolRounds < 0 || limits.MaxRepeats < -1 {
+	if limits.MaxTurns < 1 || limits.MaxTokens < 0 || limits.MaxSeconds < 0 || limits.MaxToolRounds < 0 || limits.MaxCostMicros < 0 || limits.MaxRepeats < -1 {
 		return nil, Reply{}, reject(CodeValidation, "config.limits has a negative limit")
 	}
 	if limits.MaxCostMicros > 0 && !env.Priced {
@@ -255,10 +257,10 @@ func planEnding(s *State, _ Env) ([]Event, bool) {
 	if c := &s.Context.Compaction; c.Phase == CompactionRuns {
 		ev = append(ev, &CompactionFailed{Class: Cancelled})
 	}
-	ev = append(ev, s.settleRunPromises(r.ID)...)
 	if f := r.Ending.Failure; f != nil {
 		return append(ev, s.fail(r, *f)...), false
 	}
+	ev = append(ev, s.settleRunPromises(r.ID, nil)...)
 	ev = append(ev, undelivered(r)...)
 	return append(ev, &RunCancelled{Run: r.ID, Output: r.Output, Who: r.Ending.Who}), false
 }
@@ -272,7 +274,7 @@ func (s *State) fail(r *Run, f Failure) []Event {
 	} else {
 		ev = undelivered(r)
 	}
-	ev = append(ev, s.settleRunPromises(r.ID)...)
+	ev = append(ev, s.settleRunPromises(r.ID, nil)...)
 	if f.Kind == FailContext || f.Kind == FailRejected {
 		// What the model will not take must not stand in the next run's way.
 		if cut := s.cutFailedRun(r); cut != nil {

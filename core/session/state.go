@@ -96,6 +96,7 @@ type Run struct {
 	Model      Model         `json:"model,omitzero"`
 	Limits     Limits        `json:"limits,omitzero"`
 	FirstEntry ident.EntryID `json:"firstEntry,omitempty"`
+	FirstTurn  ident.TurnID  `json:"firstTurn,omitempty"`
 	Wait       Wait          `json:"wait,omitzero"`
 	Ending     *Ending       `json:"ending,omitempty"`
 	Steers     []Steer       `json:"steers,omitempty"` // not yet delivered
@@ -185,6 +186,7 @@ type Turn struct {
 	RetryAt    ident.Instant `json:"retryAt,omitempty"`
 	Class      string        `json:"class,omitempty"`
 	Message    string        `json:"message,omitempty"`
+	Refused    *Failure      `json:"refused,omitempty"`
 	Outcome    string        `json:"outcome,omitempty"`
 	Finish     string        `json:"finish,omitempty"`
 }
@@ -192,7 +194,7 @@ type Turn struct {
 // Batch is the tool calls of one turn.
 type Batch struct {
 	Turn  ident.TurnID  `json:"turn"`
-	At    ident.Instant `json:"at"` // when the calls were recorded
+	At    ident.Instant `json:"at"` // when the calls were recorded, or the last of them ended
 	Calls []Call        `json:"calls"`
 	Open  int           `json:"open"` // calls without a result
 

@@ -16,6 +16,7 @@ const (
 	textTooMany      = "Not run: too many calls in one turn."
 	textUnavailable  = "Unavailable: nobody serves this tool now."
 	textAwaitAlone   = "Failed: one await per turn, and none beside a call that itself waits."
+	textNoControl    = "Invalid: the arguments are not what the tool takes."
 	textPromisesFull = "Failed: too many promises are pending."
 	textExpired      = "Nobody decided in time and the call did not run. Do not retry it on your own; ask whether it is still wanted."
 	textRejected     = "A person declined this call and it did not run. This is not a fault: do not diagnose, retry or work around it. Acknowledge it and ask what they want instead."
@@ -58,14 +59,14 @@ func (e *ToolStarted) apply(s *State, en *Entry) error {
 		return nil
 	case reasonLookup:
 		c.LookingUp = true
-		c.Interrupts++
+		c.interrupt(e.Class)
 		return nil
 	case reasonFirst:
 		c.StartedAt = en.At
 		r.Usage.ToolCalls++
 		s.Totals.ToolCalls++
 	case reasonInterrupted:
-		c.Interrupts++
+		c.interrupt(e.Class)
 	case reasonRetry:
 		c.Failures++
 	}
@@ -84,6 +85,14 @@ func (e *ToolStarted) apply(s *State, en *Entry) error {
 	return nil
 }
 
+// interrupt counts an attempt that ended without a word. A process that went
+// down in good order is none.
+func (c *Call) interrupt(class string) {
+	if class != classStopped {
+		c.Interrupts++
+	}
+}
+
 func (s *State) class(c *Call) string {
 	if d := s.Toolset.Find(c.Tool); d != nil {
 		return d.Class
@@ -91,7 +100,7 @@ func (s *State) class(c *Call) string {
 	return ""
 }
 
-func (e *ToolCompleted) apply(s *State, _ *Entry) error {
+func (e *ToolCompleted) apply(s *State, en *Entry) error {
 	r, c, err := s.call(e.Run, e.Turn, e.Call)
 	if err != nil {
 		return err
@@ -104,6 +113,7 @@ func (e *ToolCompleted) apply(s *State, _ *Entry) error {
 		return diverge("call", "%d of %s completed as %q", e.Call, e.Turn, e.Status)
 	}
 	r.count(c)
+	r.Batch.At = en.At
 	r.Batch.Open--
 	if r.Batch.Open == 0 {
 		s.closeBatch(r)
@@ -204,7 +214,6 @@ func planBatch(s *State, env Env) ([]Event, bool) {
 		return nil, false
 	}
 	var ev []Event
-	ids, promises := s.Cursors, s.pendingPromises()
 	clash := r.awaitClash(s)
 	for i := range r.Batch.Calls {
 		c := &r.Batch.Calls[i]
@@ -213,6 +222,8 @@ func planBatch(s *State, env Env) ([]Event, bool) {
 			if e := s.judge(r, c, clash); e != nil {
 				ev = append(ev, e)
 			}
+		case CallRunning:
+			ev = append(ev, s.answered(r, c)...)
 		case CallWaiting:
 			ev = append(ev, s.look(r, c, env.At)...)
 		}
@@ -220,39 +231,64 @@ func planBatch(s *State, env Env) ([]Event, bool) {
 	if len(ev) > 0 {
 		return ev, false
 	}
+	ids := s.Cursors
 	if ev = s.askApprovals(r, env.At, &ids); len(ev) > 0 {
 		return ev, false
 	}
-	running := 0
+	return s.startCalls(r, env, &ids)
+}
+
+// startCalls starts what may, as far as somebody serves it.
+func (s *State) startCalls(r *Run, env Env, ids *Cursors) (ev []Event, work bool) {
+	running, promises := 0, s.pendingPromises()
 	for i := range r.Batch.Calls {
 		if r.Batch.Calls[i].Status == CallRunning {
 			running++
 		}
 	}
-	work := false
 	for i := range r.Batch.Calls {
 		c := &r.Batch.Calls[i]
-		if c.Status != CallCalled || !r.mayStart(s, c) || running >= InFlightMax {
+		if c.Status != CallCalled || running >= InFlightMax || !r.mayStart(s, c) {
 			continue
 		}
-		work = true
 		if !env.Driver {
-			continue
+			return nil, true
 		}
-		d := env.Offer.find(c.Tool)
+		d := s.served(c, env)
 		if d == nil {
 			continue
 		}
-		if a := r.approval(c.Approval); a != nil && a.Definition != d.Definition {
-			// What was approved is not what would run: ask again (row 9).
-			ev = append(ev, s.ask(r, c, a.Why, d, env.At, &ids))
+		if why := r.asksAgain(c, d); why != "" {
+			ev = append(ev, s.ask(r, c, why, d, env.At, ids))
 			continue
 		}
-		st := s.start(r, c, env.At, &ids, &promises)
-		ev = append(ev, st...)
+		ev = append(ev, s.start(r, c, env.At, ids, &promises)...)
 		running++
+		if class := s.class(c); class == ClassDetach || class == ClassCancel {
+			// The next one must see what this one did.
+			return ev, false
+		}
 	}
-	return ev, work && !env.Driver
+	return ev, false
+}
+
+// served is a tool as it would run now, or nil. The session's own are always
+// there.
+func (s *State) served(c *Call, env Env) *ToolDef {
+	d := env.Offer.find(c.Tool)
+	if d == nil && own(s.class(c)) {
+		d = s.Toolset.Find(c.Tool)
+	}
+	return d
+}
+
+// own says that the session itself does the work of a class.
+func own(class string) bool {
+	switch class {
+	case ClassSleep, ClassAwait, ClassDetach, ClassCancel, ClassAsk:
+		return true
+	}
+	return false
 }
 
 // judge ends a call that must not run.
@@ -264,6 +300,10 @@ func (s *State) judge(r *Run, c *Call, clash bool) Event {
 		return completed(r, c, CallNotRun, textTooMany)
 	case c.Verdict != VerdictOK:
 		return completed(r, c, c.Verdict, c.Problem)
+	case s.Toolset.Find(c.Tool) == nil:
+		return completed(r, c, CallUnavailable, textUnavailable)
+	case own(s.class(c)) && c.Control == nil:
+		return completed(r, c, CallInvalid, textNoControl)
 	case clash && s.waits(c):
 		return completed(r, c, CallFailed, textAwaitAlone)
 	}
@@ -367,6 +407,8 @@ func (s *State) admitTool(c *ToolOutcome, env Env) ([]Event, Reply, error) {
 		return s.late(r, c), Reply{}, nil
 	}
 	switch {
+	case c.Aborted:
+		return s.interrupted(r, call, classStopped), Reply{}, nil
 	case c.Lookup && !c.Found:
 		return s.finish(r, call, completed(r, call, CallUnknown, textUnknown)), Reply{}, nil
 	case c.Refused != "":
@@ -375,8 +417,6 @@ func (s *State) admitTool(c *ToolOutcome, env Env) ([]Event, Reply, error) {
 		return s.finish(r, call, e), Reply{}, nil
 	case c.Fault != nil:
 		return s.toolFault(r, call, c, env), Reply{}, nil
-	case c.Aborted:
-		return s.interrupted(r, call), Reply{}, nil
 	}
 	return s.toolAnswer(r, call, c), Reply{}, nil
 }
@@ -386,10 +426,7 @@ func (s *State) late(r *Run, c *ToolOutcome) []Event {
 	if c.Aborted || c.Accepted || c.Lookup && !c.Found {
 		return nil
 	}
-	e := &ToolLate{Turn: c.Call.Turn, Call: c.Call.Index, Status: CallCompleted, Result: c.Text}
-	if r != nil && r.Turn.ID >= c.Call.Turn {
-		e.Run = r.ID
-	}
+	e := &ToolLate{Run: r.owns(c.Call.Turn), Turn: c.Call.Turn, Call: c.Call.Index, Status: CallCompleted, Result: c.Text}
 	if c.Error || c.Fault != nil {
 		e.Status, e.Result, e.Error = CallFailed, blob.Payload{}, c.Text
 		if c.Fault != nil {
@@ -397,6 +434,15 @@ func (s *State) late(r *Run, c *ToolOutcome) []Event {
 		}
 	}
 	return []Event{e}
+}
+
+// owns is the run's id if the turn is one of its own, else none: of a run that
+// is over, its row says which turns it had.
+func (r *Run) owns(turn ident.TurnID) ident.RunID {
+	if r == nil || turn < r.FirstTurn || turn > r.Turn.ID {
+		return 0
+	}
+	return r.ID
 }
 
 // toolAnswer records a result. A call with a promise settles it the same way.
@@ -412,8 +458,8 @@ func (s *State) toolAnswer(r *Run, call *Call, c *ToolOutcome) []Event {
 		e.Effects = e.Effects[:EffectsMax]
 	}
 	switch {
-	case c.Accepted:
-		e.Result = blob.Inline(`{"promise":"` + call.Promise.String() + `","status":"pending"}`)
+	case c.Accepted && call.Promise != 0:
+		e.Result = promised(call.Promise, Pending)
 		return []Event{e}
 	case c.Error:
 		e.Status, e.Error = CallFailed, c.Text
@@ -421,6 +467,26 @@ func (s *State) toolAnswer(r *Run, call *Call, c *ToolOutcome) []Event {
 		e.Result = c.Text
 	}
 	return s.finish(r, call, e)
+}
+
+// promised is what the model reads of a promise that it may await.
+func promised(id ident.PromiseID, status string) blob.Payload {
+	return blob.Inline(`{"promise":"` + id.String() + `","status":"` + status + `"}`)
+}
+
+// answered ends a call whose promise was settled before anybody heard how its
+// start went: the other side is done, so it had taken the call.
+func (s *State) answered(r *Run, c *Call) []Event {
+	p := s.promise(c.Promise)
+	if p == nil || p.Status == Pending {
+		return nil
+	}
+	if p.Joined {
+		return s.look(r, c, 0)
+	}
+	e := completed(r, c, CallCompleted, "")
+	e.Result = promised(p.ID, p.Status)
+	return []Event{e}
 }
 
 // finish ends a call, and with it the promise that it had.
@@ -446,6 +512,14 @@ func system() Who { return Who{By: ActorSystem, Via: ActorSystem} }
 func (s *State) toolFault(r *Run, call *Call, c *ToolOutcome, env Env) []Event {
 	d := s.Toolset.Find(call.Tool)
 	safe := d != nil && d.RetrySafe
+	if c.Fault.Class == classStopped {
+		if !safe && c.Fault.NotSent {
+			e := started(r, call, call.Attempt+1, reasonInterrupted)
+			e.Class = classStopped
+			return []Event{e}
+		}
+		return s.interrupted(r, call, classStopped)
+	}
 	if c.Fault.Retryable() && (safe || c.Fault.NotSent) && call.Failures+1 < ToolAttemptsMax {
 		wait := min(max(ToolRetryFirst<<call.Failures, c.Fault.RetryAfterMs), ShortWait)
 		e := started(r, call, call.Attempt+1, reasonRetry)
@@ -453,7 +527,7 @@ func (s *State) toolFault(r *Run, call *Call, c *ToolOutcome, env Env) []Event {
 		return []Event{e}
 	}
 	if c.Fault.Retryable() && !safe && !c.Fault.NotSent {
-		return s.interrupted(r, call)
+		return s.interrupted(r, call, c.Fault.Class)
 	}
 	e := completed(r, call, CallFailed, "")
 	e.Error = blob.Inline(blob.Cut(c.Fault.Message, blob.InlineMax))
@@ -463,17 +537,21 @@ func (s *State) toolFault(r *Run, call *Call, c *ToolOutcome, env Env) []Event {
 // interrupted says what follows when an attempt ended without a word: a
 // retry-safe call runs again, one that can be looked up is, and of any other
 // nobody knows (I6).
-func (s *State) interrupted(r *Run, c *Call) []Event {
+func (s *State) interrupted(r *Run, c *Call, class string) []Event {
 	d := s.Toolset.Find(c.Tool)
+	var e *ToolStarted
 	switch {
-	case c.Interrupts >= InterruptsMax:
-		return s.finish(r, c, completed(r, c, CallUnknown, textUnknown))
+	case c.Interrupts >= InterruptsMax && class != classStopped:
 	case d != nil && d.RetrySafe:
-		return []Event{started(r, c, c.Attempt+1, reasonInterrupted)}
+		e = started(r, c, c.Attempt+1, reasonInterrupted)
 	case d != nil && d.Lookup:
-		return []Event{started(r, c, c.Attempt, reasonLookup)}
+		e = started(r, c, c.Attempt, reasonLookup)
 	}
-	return s.finish(r, c, completed(r, c, CallUnknown, textUnknown))
+	if e == nil {
+		return s.finish(r, c, completed(r, c, CallUnknown, textUnknown))
+	}
+	e.Class = class
+	return []Event{e}
 }
 
 // settleCalls ends every open call of a run that stops: not started ones did

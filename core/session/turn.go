@@ -70,7 +70,16 @@ func (e *TurnRequested) apply(s *State, en *Entry) error {
 		return err
 	}
 	t := &r.Turn
+	switch {
+	case r.openBatch():
+		return diverge("turn", "%s is asked for while calls are open", e.Turn)
+	case e.ContextRevision != s.Context.Revision || e.ConfigRevision != s.ConfigRevision || e.Toolset != s.Toolset.Revision || e.Through != s.Context.last():
+		return diverge("revision", "%s was planned at other revisions", e.Turn)
+	}
 	if e.Attempt == 1 {
+		if t.Status == TurnInFlight || t.Status == TurnRetrying {
+			return diverge("turn", "%s is asked for while %s is open", e.Turn, t.ID)
+		}
 		if err := next("turn", &s.Cursors.Turn, e.Turn); err != nil {
 			return err
 		}
@@ -86,7 +95,11 @@ func (e *TurnRequested) apply(s *State, en *Entry) error {
 	t.Closing = e.Closing != nil
 	r.Closing = e.Closing
 	if e.Reason == reasonInterrupted {
+		// The one before ended without a word, and nobody knows what it used.
 		t.Interrupts++
+		s.Totals.ModelCalls++
+		r.Usage.ModelCalls++
+		r.Usage.Unreported++
 	}
 	for i := range r.Steers {
 		if r.Steers[i].Turn != 0 && r.Steers[i].Turn != t.ID {
@@ -170,7 +183,7 @@ func (e *TurnCompleted) apply(s *State, en *Entry) error {
 	r.Usage.Context = e.Usage.Input
 	s.Context.Observed = Observed{Through: t.Through, At: en.At}
 	if e.Usage.Input > 0 && !e.Usage.Estimated {
-		s.Context.Observed.Tokens, s.Context.Observed.Estimate = e.Usage.Input, t.Estimate
+		s.Context.Observed.Tokens, s.Context.Observed.Estimate = e.Usage.Input, s.rawTokens()
 	}
 	t.Status, t.Outcome, t.Finish, t.At = TurnDone, e.Outcome, e.Finish, en.At
 	s.Answered = true
@@ -179,6 +192,9 @@ func (e *TurnCompleted) apply(s *State, en *Entry) error {
 	}
 	if e.Outcome == OutcomeFinal || t.Closing {
 		r.Output = r.Staged.Text
+	}
+	if e.Outcome == OutcomeFinal {
+		r.BadTurns = 0
 	}
 	said := *r.Staged // older copies of the state share it
 	if e.Outcome == OutcomeTools {
@@ -205,10 +221,12 @@ func (e *TurnFailed) apply(s *State, en *Entry) error {
 	if t.Status != TurnInFlight || t.Attempt != e.Attempt {
 		return diverge("turn", "%s attempt %d failed while %q", e.Turn, e.Attempt, t.Status)
 	}
-	s.charge(r, e.Usage)
-	s.Totals.ModelCalls++
-	r.Usage.ModelCalls++
-	t.Class, t.Message, t.RetryAt, t.At = e.Class, e.Message, e.RetryAt, en.At
+	if e.Refused == nil {
+		s.charge(r, e.Usage)
+		s.Totals.ModelCalls++
+		r.Usage.ModelCalls++
+	}
+	t.Class, t.Message, t.RetryAt, t.At, t.Refused = e.Class, e.Message, e.RetryAt, en.At, e.Refused
 	t.Status = TurnOver
 	if e.RetryAt != 0 {
 		t.Status = TurnRetrying
@@ -231,6 +249,9 @@ func (e *TurnCancelled) apply(s *State, en *Entry) error {
 	if r.Turn.Status == TurnInFlight {
 		s.Totals.ModelCalls++
 		r.Usage.ModelCalls++
+		if e.Usage.IsZero() {
+			r.Usage.Unreported++
+		}
 	}
 	r.Turn.Status, r.Turn.At, r.Turn.RetryAt = TurnOver, en.At, 0
 	r.Turn.Class = Cancelled
@@ -245,11 +266,7 @@ func (s *State) admitModel(c *ModelOutcome, env Env) ([]Event, Reply, error) {
 		if c.Usage.IsZero() {
 			return nil, Reply{Same: true}, nil
 		}
-		var run ident.RunID
-		if r != nil && r.Turn.ID == c.Turn {
-			run = r.ID
-		}
-		return []Event{&ToolLate{Run: run, Turn: c.Turn, Status: Cancelled, Usage: c.Usage}}, Reply{}, nil
+		return []Event{&ToolLate{Run: r.owns(c.Turn), Turn: c.Turn, Status: Cancelled, Usage: c.Usage}}, Reply{}, nil
 	}
 	if r.Ending != nil || c.Aborted {
 		return s.abortedTurn(r, c, env), Reply{}, nil
@@ -294,8 +311,10 @@ func (s *State) abortedTurn(r *Run, c *ModelOutcome, env Env) []Event {
 // FailuresMax failures within TryingMax, each pause the larger of the back-off
 // and what the provider asked for.
 func failedTurn(r *Run, c *ModelOutcome, env Env) Event {
-	f := &TurnFailed{Run: r.ID, Turn: c.Turn, Attempt: c.Attempt, Class: c.Fault.Class, Message: c.Fault.Message, Usage: c.Usage}
-	f.RetryAt = retryAt(c.Fault, r.Turn.Failures, r.Turn.FirstAt, env.At)
+	f := &TurnFailed{Run: r.ID, Turn: c.Turn, Attempt: c.Attempt, Class: c.Fault.Class, Message: blob.Cut(c.Fault.Message, blob.InlineMax), Usage: c.Usage}
+	if f.Refused = c.Fault.Refused; f.Refused == nil {
+		f.RetryAt = retryAt(c.Fault, r.Turn.Failures, r.Turn.FirstAt, env.At)
+	}
 	return f
 }
 
@@ -358,7 +377,7 @@ func planTurn(s *State, env Env) ([]Event, bool) {
 		case t.Outcome == OutcomeTools:
 		case !r.unread():
 			return s.complete(r), false
-		case s.overTurns(r) != nil:
+		case s.lastTurn(r) != nil || s.overBudget(r) != nil:
 			// One more turn is not to be had: the answer stands, and the steer
 			// gets a run of its own.
 			return append(s.requeue(r), s.complete(r)...), false
@@ -371,7 +390,7 @@ func planTurn(s *State, env Env) ([]Event, bool) {
 }
 
 func (s *State) complete(r *Run) []Event {
-	return append(s.settleRunPromises(r.ID), &RunCompleted{Run: r.ID, Output: r.Output})
+	return append(s.settleRunPromises(r.ID, nil), &RunCompleted{Run: r.ID, Output: r.Output})
 }
 
 // afterFailure ends the run of a turn that is over, or makes room for another
@@ -379,14 +398,20 @@ func (s *State) complete(r *Run) []Event {
 func (s *State) afterFailure(r *Run, env Env) ([]Event, bool) {
 	t := &r.Turn
 	f := Failure{Kind: FailModel, Message: t.Message}
+	switch {
+	case t.Class == "context_length" && s.canCompact(r):
+		if !env.Driver {
+			return nil, true
+		}
+		return []Event{s.startCompaction(CutContext, r.CutTries > 0)}, false
+	case r.Closing != nil:
+		// The limit is why the run ends, with or without a last word.
+		return s.fail(r, *r.Closing), false
+	case t.Refused != nil:
+		return s.fail(r, *t.Refused), false
+	}
 	switch t.Class {
 	case "context_length":
-		if s.canCompact(r, env) {
-			if !env.Driver {
-				return nil, true
-			}
-			return []Event{s.startCompaction(CutContext, r.CutTries > 0)}, false
-		}
 		f.Kind = FailContext
 	case "invalid_request":
 		f.Kind = FailRejected
@@ -413,6 +438,14 @@ func (s *State) overTurns(r *Run) *Failure {
 	return nil
 }
 
+// lastTurn says why the next turn is the closing one.
+func (s *State) lastTurn(r *Run) *Failure {
+	if f := s.overTurns(r); f != nil {
+		return f
+	}
+	return repeating(r)
+}
+
 // repeating says that the run goes in circles.
 func repeating(r *Run) *Failure {
 	most := r.Limits.MaxRepeats
@@ -430,15 +463,21 @@ func repeating(r *Run) *Failure {
 	return nil
 }
 
-// overBudget says that the next call does not fit what the run may use.
+// overBudget says that the next call, with the steers that it would carry, does
+// not fit what the run may use.
 func (s *State) overBudget(r *Run) *Failure {
 	out := r.Model.MaxOutput
 	if out == 0 {
 		out = DefaultOutput
 	}
 	if most := r.Limits.MaxTokens; most > 0 {
-		used := r.Usage.Input + r.Usage.Output
-		if used+s.PromptTokens()+out > most {
+		used, prompt := r.Usage.Input+r.Usage.Output, s.PromptTokens()
+		for i := range r.Steers {
+			if r.Steers[i].Turn == 0 {
+				prompt += tokensPerEntry + estimateParts(r.Steers[i].Text)
+			}
+		}
+		if used+prompt+out > most {
 			return &Failure{Kind: FailLimit, Message: "the next model call does not fit maxTokens", Limit: "maxTokens", Value: most, Used: used}
 		}
 	}
@@ -454,6 +493,14 @@ func (s *State) nextTurn(r *Run, env Env) ([]Event, bool) {
 	if s.wantsCompaction(env) {
 		return []Event{s.startCompaction(s.compactionReason(), false)}, false
 	}
+	if e := s.publish(env.Offer); e != nil {
+		return []Event{e}, false
+	}
+	// Before steers join: one that no turn will carry gets a run of its own,
+	// and its text must not be there twice.
+	if f := s.overBudget(r); f != nil {
+		return s.fail(r, *f), false
+	}
 	var ev []Event
 	entry := s.Cursors.Entry
 	for _, st := range r.Steers {
@@ -465,16 +512,7 @@ func (s *State) nextTurn(r *Run, env Env) ([]Event, bool) {
 	if len(ev) > 0 {
 		return ev, false
 	}
-	if e := s.publish(env.Offer); e != nil {
-		return []Event{e}, false
-	}
-	if f := s.overBudget(r); f != nil {
-		return s.fail(r, *f), false
-	}
-	closing := s.overTurns(r)
-	if closing == nil {
-		closing = repeating(r)
-	}
+	closing := s.lastTurn(r)
 	if closing != nil && !r.Noted {
 		return []Event{&MessageAdded{Entry: entry + 1, Run: r.ID, Role: RoleUser, Source: FromRuntime, Text: blob.Inline(closingText(closing))}}, false
 	}

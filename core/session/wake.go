@@ -35,8 +35,9 @@ func (d deadline) before(o deadline) bool {
 	return d.id < o.id
 }
 
-// earliest finds the first deadline in state.
-func (s *State) earliest(env Env) (deadline, bool) {
+// earliest finds the first deadline in state; all counts those that only a
+// driver can act on, too.
+func (s *State) earliest(env Env, all bool) (deadline, bool) {
 	var first deadline
 	found := false
 	add := func(at ident.Instant, kind int, id uint64) {
@@ -49,7 +50,7 @@ func (s *State) earliest(env Env) (deadline, bool) {
 			add(p.Deadline, duePromise, uint64(p.ID))
 		}
 	}
-	if c := &s.Context.Compaction; c.Phase == CompactionRuns {
+	if c := &s.Context.Compaction; c.Phase == CompactionRuns && all {
 		add(c.RetryAt, dueCompaction, 0)
 	}
 	r := s.Active
@@ -73,7 +74,7 @@ func (s *State) earliest(env Env) (deadline, bool) {
 	for i := range r.Questions {
 		add(r.Questions[i].ExpiresAt, dueQuestion, uint64(r.Questions[i].ID))
 	}
-	if r.Turn.Status == TurnRetrying {
+	if r.Turn.Status == TurnRetrying && all {
 		add(r.Turn.RetryAt, dueRetry, 0)
 	}
 	if r.openBatch() {
@@ -88,7 +89,7 @@ func (s *State) callDeadlines(r *Run, env Env, add func(ident.Instant, int, uint
 		switch {
 		case c.Status == CallWaiting && s.class(c) == ClassAwait:
 			add(c.AwaitUntil, dueAwait, uint64(c.Index))
-		case c.Status == CallCalled && c.Approval == 0 && env.Driver && r.mayStart(s, c) && env.Offer.find(c.Tool) == nil:
+		case c.Status == CallCalled && c.Approval == 0 && env.Driver && r.mayStart(s, c) && s.served(c, env) == nil:
 			// Nobody serves it now. An approved one waits without limit.
 			add(r.Batch.At.Add(ToolAbsentMax), dueTool, uint64(c.Index))
 		}
@@ -97,7 +98,7 @@ func (s *State) callDeadlines(r *Run, env Env, add func(ident.Instant, int, uint
 
 // NextWake is the earliest deadline, or 0.
 func (s *State) NextWake(env Env) ident.Instant {
-	d, ok := s.earliest(env)
+	d, ok := s.earliest(env, true)
 	if !ok {
 		return 0
 	}
@@ -107,7 +108,7 @@ func (s *State) NextWake(env Env) ident.Instant {
 // due turns the earliest deadline that has passed into its events. The step
 // asks again until there is none. What only a driver may write is left to it.
 func (s *State) due(env Env) []Event {
-	d, ok := s.earliest(env)
+	d, ok := s.earliest(env, env.Driver)
 	if !ok || d.at > env.At {
 		return nil
 	}
@@ -131,9 +132,6 @@ func (s *State) due(env Env) []Event {
 		return s.lookAwait(r, r.Batch.call(int(d.id)), env.At)
 	case dueTool:
 		return []Event{completed(r, r.Batch.call(int(d.id)), CallUnavailable, textUnavailable)}
-	}
-	if !env.Driver {
-		return nil
 	}
 	if d.kind == dueRetry {
 		return []Event{s.retry(r, reasonRetry)}
@@ -181,10 +179,8 @@ func (s *State) admitResume(env Env) ([]Event, Reply, error) {
 	if r.openBatch() {
 		for i := range r.Batch.Calls {
 			c := &r.Batch.Calls[i]
-			if c.Status == CallRunning && !c.LookingUp {
-				ev = append(ev, s.interrupted(r, c)...)
-			} else if c.Status == CallRunning {
-				ev = append(ev, started(r, c, c.Attempt, reasonLookup))
+			if c.Status == CallRunning {
+				ev = append(ev, s.interrupted(r, c, "")...)
 			}
 		}
 	}

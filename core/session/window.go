@@ -22,7 +22,7 @@ type Observed struct {
 	Through  ident.EntryID `json:"through,omitempty"`
 	At       ident.Instant `json:"at,omitempty"`
 	Tokens   int64         `json:"tokens,omitempty"`   // as counted
-	Estimate int64         `json:"estimate,omitempty"` // of the same prompt
+	Estimate int64         `json:"estimate,omitempty"` // ours of the same prompt, uncorrected
 }
 
 // Compaction phases.
@@ -161,15 +161,22 @@ func estimateEntry(e *ContextEntry) int64 {
 // tools and window, starting from what the provider last counted.
 func (s *State) PromptTokens() int64 {
 	c := &s.Context
-	n := estimateBytes(s.Config.Instructions.Bytes()) + estimateBytes(s.Toolset.Size) + c.Tokens
-	for i := range c.Instructions {
-		n += c.Instructions[i].Tokens
-	}
+	n := s.rawTokens()
 	if o := c.Observed; o.Tokens > 0 && o.Through >= c.firstKept() {
 		// The provider's own count replaces our estimate of the same prefix.
 		n += o.Tokens - o.Estimate
 	}
 	return max(n, 0)
+}
+
+// rawTokens is the estimate without what a provider has counted.
+func (s *State) rawTokens() int64 {
+	c := &s.Context
+	n := estimateBytes(s.Config.Instructions.Bytes()) + estimateBytes(s.Toolset.Size) + c.Tokens
+	for i := range c.Instructions {
+		n += c.Instructions[i].Tokens
+	}
+	return n
 }
 
 func (c *Context) firstKept() ident.EntryID {

@@ -53,6 +53,7 @@ func walkRun(v visitor, e *session.Run) {
 	omitzero(v, `"model":`, &e.Model, isZero, walkModel)
 	omitzero(v, `"limits":`, &e.Limits, isZero, walkLimits)
 	v.uint64(`"firstEntry":`, (*uint64)(&e.FirstEntry), opt)
+	v.uint64(`"firstTurn":`, (*uint64)(&e.FirstTurn), opt)
 	omitzero(v, `"wait":`, &e.Wait, walkWaitHollow, walkWait)
 	pointer(v, `"ending":`, &e.Ending, walkEnding)
 	list(v, `"steers":`, &e.Steers, opt, walkSteer)
@@ -162,6 +163,7 @@ func walkTurn(v visitor, e *session.Turn) {
 	v.int64(`"retryAt":`, (*int64)(&e.RetryAt), opt)
 	v.str(`"class":`, &e.Class, opt)
 	v.str(`"message":`, &e.Message, opt)
+	pointer(v, `"refused":`, &e.Refused, walkFailure)
 	v.str(`"outcome":`, &e.Outcome, opt)
 	v.str(`"finish":`, &e.Finish, opt)
 }
@@ -295,4 +297,4 @@ func walkEntryResult(v visitor, e *session.EntryResult) {
 func walkWaitHollow(e *session.Wait) bool { return hollow(e, walkWait) }
 
 // stateShape changes with any field of the state.
-const stateShape = "ff761f1029ba"
+const stateShape = "f91dbbbcbb3c"
