@@ -24,25 +24,25 @@ const (
 	descriptionMax = 8 << 10
 )
 
-// Definition is an outside tool as an admin sets it up.
+// Definition is an outside tool as an admin sets it up, and as it is stored.
 type Definition struct {
-	Name         string
-	URL          string
-	Secret       string // name of what signs the calls; never the value
-	Description  string
-	Parameters   string // JSON Schema text
-	ResultSchema string // JSON Schema text; empty: anything
-	Kind         string
-	RetrySafe    bool
-	Parallel     bool
-	Completion   string
+	Name         string `json:"name"`
+	URL          string `json:"url"`
+	Secret       string `json:"secret,omitempty"` // name of what signs the calls; never the value
+	Description  string `json:"description"`
+	Parameters   string `json:"parameters"`             // JSON Schema text
+	ResultSchema string `json:"resultSchema,omitempty"` // JSON Schema text; empty: anything
+	Kind         string `json:"kind"`
+	RetrySafe    bool   `json:"retrySafe,omitempty"`
+	Parallel     bool   `json:"parallel,omitempty"`
+	Completion   string `json:"completion"`
 	// TimeoutSeconds bounds the whole call, its later answer included; 0 is
 	// the default of promises.
-	TimeoutSeconds int64
-	RequiresRole   string
+	TimeoutSeconds int64  `json:"timeoutSeconds,omitempty"`
+	RequiresRole   string `json:"requiresRole,omitempty"`
 	// Lookup says that a GET at the URL with ?operation=<id> tells what became
 	// of a call.
-	Lookup bool
+	Lookup bool `json:"lookup,omitempty"`
 }
 
 // Validate says why a definition cannot be used.

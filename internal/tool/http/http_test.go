@@ -120,7 +120,6 @@ func TestACallSaysWhatItIsAndIsSigned(t *testing.T) {
 	require.Equal(t, "application/json", r.Header.Get("Content-Type"))
 	require.Equal(t, "op_7", r.Header.Get("Idempotency-Key"))
 	require.Equal(t, outside.Sign("s3cret", now, body), r.Header.Get("X-Perdure-Signature"))
-	//nolint:testifylint // the bytes are what is signed
 	require.Equal(t, `{"operationId":"op_7","attempt":2,"session":"s1","run":"run_2","call":"call_3_1","tool":"crm.update","actor":{"id":"ann"},`+
 		`"arguments":{"name":"<é>"},"promise":{"token":"pt_1","settleUrl":"https://perdure.example/v1/promises/pt_1"},"deadline":"2023-11-14T22:13:20.123Z"}`, body)
 }
