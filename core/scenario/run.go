@@ -43,7 +43,8 @@ func verbs() map[string]handler {
 }
 
 // Run plays a script, warm and cold at once. With -rewrite it writes what it
-// came to into the script: commit only a diff that you can explain.
+// came to into the script: commit only a diff that you can explain. A verb with
+// times=30 is played 30 times, and the last one is shown.
 func Run(t *testing.T, path string) {
 	t.Helper()
 	table := verbs()
@@ -54,10 +55,14 @@ func Run(t *testing.T, path string) {
 		require.True(t, ok, "%s: there is no verb %s", td.Pos, td.Cmd)
 		out := ""
 		for _, w := range []*world{warm, cold} {
-			a := newArgs(t, td)
 			w.t = t
-			got := play(w, a)
-			a.rest()
+			got := ""
+			for n := newArgs(t, td).num("times", 1); n > 0; n-- {
+				a := newArgs(t, td)
+				a.find("times")
+				got = play(w, a)
+				a.rest()
+			}
 			if w == warm {
 				out = got
 				continue

@@ -172,12 +172,13 @@ func (w *world) done(c session.Claim) {
 }
 
 // noise is what a line says in every script and no script is about.
-var noise = regexp.MustCompile(` fingerprint=[0-9a-f]+…| model={provider=scripted model=m}| definition=[0-9a-f]+…| actor={id=ada} via=key| by=ada via=key`)
+var noise = regexp.MustCompile(` fingerprint=[0-9a-f]+…| model={provider=scripted model=m}| definition=[0-9a-f]+…| actor={id=ada} via=key| by=ada via=key|` +
+	` digest=[0-9a-f]+…| limits={maxTurns=50 maxRepeats=3} context={compaction={mode=auto}} approvals={default=action}`)
 
 func (w *world) show(rd machine.Ready) string {
 	var b strings.Builder
 	for _, r := range rd.Results {
-		b.WriteString(showResult(r))
+		b.WriteString(showResult(r, len(rd.Entries) > 0))
 	}
 	for _, e := range rd.Entries {
 		fmt.Fprintf(&b, "%s\n", noise.ReplaceAllString(replay.Line(e), ""))
@@ -223,12 +224,13 @@ func (w *world) when(at ident.Instant) string {
 	return fmt.Sprintf("in %dms", ms)
 }
 
-func showResult(r machine.Result) string {
+func showResult(r machine.Result, wrote bool) string {
 	if r.Refused != nil {
 		return "refused " + showRefusal(r.Refused) + "\n"
 	}
 	var b strings.Builder
 	p := r.Reply
+	p.Same = p.Same && !wrote
 	if p.Run != 0 || p.Steering != 0 || p.Same {
 		b.WriteString("->")
 		if p.Run != 0 {

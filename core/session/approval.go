@@ -169,7 +169,11 @@ func (s *State) admitDecisions(c *DecideApprovals, env Env) ([]Event, Reply, err
 		}
 		return nil, reply, err
 	}
-	if n := len(c.Decisions); n == 0 || n > ApprovalsMax {
+	n := len(c.Decisions)
+	if n == 0 {
+		return nil, Reply{}, reject(CodeValidation, "there is no decision")
+	}
+	if n > ApprovalsMax {
 		return nil, Reply{}, bound("decisions", int64(n), ApprovalsMax)
 	}
 	var ev []Event

@@ -5,25 +5,25 @@ import "github.com/perdure/perdure/core/ident"
 // Bounds. Everything that a session holds has one; what happens at a bound is
 // said with it. "Refused" is the rejection limit_reached.
 const (
-	QueueMax        = 32 // queued runs; refused
-	SteersMax       = 16 // steers not yet delivered, per run; refused
-	CallsMax        = 32 // tool calls of one turn; the others get not_run
-	InFlightMax     = 8  // calls running at once; the others wait
-	PromisesMax     = 32 // pending promises; the call fails
-	ApprovalsMax    = 32 // pending approvals (a batch has at most CallsMax)
-	QuestionsMax    = 32 // pending questions; the call fails
-	SettledMax      = 64 // settled promises an await may still read; oldest forgotten
-	PartsMax        = 16 // parts of an input; refused
-	AwaitMax        = 32 // promises of one await, detach or cancel; the call is invalid
-	ItemsMax        = 5  // items of a question; the call is invalid
+	QueueMax        = 32   // queued runs; refused
+	SteersMax       = 16   // steers not yet delivered, per run; refused
+	CallsMax        = 32   // tool calls of one turn; the others get not_run
+	InFlightMax     = 8    // calls running at once; the others wait
+	PromisesMax     = 32   // pending promises; the call fails
+	ApprovalsMax    = 32   // pending approvals (a batch has at most CallsMax)
+	QuestionsMax    = 32   // pending questions; the call fails
+	SettledMax      = 64   // settled promises an await may still read; oldest forgotten
+	PartsMax        = 16   // parts of an input; refused
+	AwaitMax        = 32   // promises of one await, detach or cancel; the call is invalid
+	ItemsMax        = 5    // items of a question; the call is invalid
 	QuestionTextMax = 2800 // bytes of a question's prompts, options and defaults; the call is invalid
 	FreeTextMax     = 1000 // bytes of free text in one answer, so that a model reads all of question and answer inline; refused
-	EffectsMax      = 16 // effects that one call reports; the others are dropped
-	KeyedMax        = 64 // keyed context entries of a session; refused
-	RememberedMax   = 64 // remembered grants; refused
-	UnknownsMax     = 32 // unknown calls a run guards against repeating; oldest forgotten
-	RepeatsTracked  = 64 // tool-and-argument pairs whose failures are counted; oldest forgotten
-	PlanRounds      = 64 // rounds of Plan in one step; more is a Divergence
+	EffectsMax      = 16   // effects that one call reports; the others are dropped
+	KeyedMax        = 64   // keyed context entries of a session; refused
+	RememberedMax   = 64   // remembered grants; refused
+	UnknownsMax     = 32   // unknown calls a run guards against repeating; oldest forgotten
+	RepeatsTracked  = 64   // tool-and-argument pairs whose failures are counted; oldest forgotten
+	PlanRounds      = 64   // rounds of Plan in one step; more is a Divergence
 	BatchEventsMax  = 256
 	ToolTextMax     = 64 << 10 // bytes of a tool's text that the model reads
 	ErrorTextMax    = 16 << 10 // bytes of an error text

@@ -10,6 +10,7 @@ import (
 // What the model reads for calls that did not end by themselves.
 const (
 	textNotStarted   = "Cancelled: not started."
+	textStopped      = "Cancelled while it waited."
 	textInterrupted  = "Cancelled: interrupted, may have partly run."
 	textUnknown      = "The outcome is unknown: the call was started and may have happened. Check before repeating it; a person will be asked first."
 	textNotRun       = "Not run: the limit is reached."
@@ -498,7 +499,7 @@ func (s *State) finish(r *Run, call *Call, e *ToolCompleted) []Event {
 			st.Status, st.Value, st.Error = Failed, blob.Payload{}, e.Error
 		}
 		if e.Status == CallCancelled || e.Status == CallUnknown {
-			st.Status = Cancelled
+			st.Status, st.Error = Cancelled, blob.Payload{}
 		}
 		ev = append(ev, st)
 	}
@@ -555,7 +556,8 @@ func (s *State) interrupted(r *Run, c *Call, class string) []Event {
 }
 
 // settleCalls ends every open call of a run that stops: not started ones did
-// not run, retry-safe ones may have partly run, of the others nobody knows.
+// not run, retry-safe ones may have partly run, of the others nobody knows; the
+// session's own have only waited.
 // Pending approvals and questions are closed as cancelled, never as rejected.
 func (s *State) settleCalls(r *Run) []Event {
 	var ev []Event
@@ -576,13 +578,16 @@ func (s *State) settleCalls(r *Run) []Event {
 			continue
 		}
 		status, text := CallCancelled, textNotStarted
-		if c.Status == CallRunning {
-			status, text = CallUnknown, textUnknown
-			if d := s.Toolset.Find(c.Tool); d != nil && d.RetrySafe {
-				status, text = CallCancelled, textInterrupted
-			}
-		} else if c.Status == CallWaiting {
+		d := s.Toolset.Find(c.Tool)
+		switch {
+		case c.Status == CallCalled:
+		case d != nil && own(d.Class):
+			text = textStopped
+		case d != nil && d.RetrySafe:
 			text = textInterrupted
+		default:
+			// Running, or taken by the other side: it may go on there.
+			status, text = CallUnknown, textUnknown
 		}
 		ev = append(ev, s.finish(r, c, completed(r, c, status, text))...)
 	}
