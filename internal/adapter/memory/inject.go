@@ -33,7 +33,7 @@ type Op struct {
 // its time: it is no part of the operation and runs without a lock.
 type Injector func(ctx context.Context, op Op, when When) error
 
-// ErrInjectConflict, returned by an Injector before a commit, makes it one
+// ErrInjectConflict makes the commit before which an Injector returns it one
 // that lost a race against nobody.
 var ErrInjectConflict = errors.New("injected conflict")
 

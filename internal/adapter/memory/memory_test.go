@@ -26,10 +26,10 @@ func caps() porttest.Capabilities {
 	return porttest.Capabilities{
 		Concurrent: true, PageBytes: true, FencesLate: true,
 		TamperBlob: func(_ *testing.T, s porttest.Stores, key host.Key, ref blob.Ref) {
-			s.Log.(*memory.Store).TamperBlob(key, ref) //nolint:forcetypeassert // made above
+			s.Log.(*memory.Store).TamperBlob(key, ref)
 		},
 		DropEvent: func(_ *testing.T, s porttest.Stores, key host.Key, seq ident.Seq) {
-			s.Log.(*memory.Store).DropEvent(key, seq) //nolint:forcetypeassert // made above
+			s.Log.(*memory.Store).DropEvent(key, seq)
 		},
 	}
 }

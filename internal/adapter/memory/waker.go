@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/perdure/perdure/core/ident"
@@ -73,7 +74,7 @@ func (w *Waker) Start(ctx context.Context, key host.Key, inc string, epoch uint6
 		case x.ended:
 			return nil, host.ErrEnded
 		}
-		return nil, nil
+		return nothing, nil
 	})
 }
 
@@ -90,19 +91,18 @@ func (w *Waker) Park(ctx context.Context, key host.Key, inc string, epoch uint64
 		}
 		// A driver waits with one token at a time; the one before is lost,
 		// unless it did what it was for.
-		kept := x.tokens[:0]
-		for _, t := range x.tokens {
-			if w.tokens[t].done {
-				kept = append(kept, t)
-				continue
+		x.tokens = slices.DeleteFunc(x.tokens, func(t string) bool {
+			done := w.tokens[t].done
+			if !done {
+				delete(w.tokens, t)
 			}
-			delete(w.tokens, t)
-		}
+			return !done
+		})
 		w.minted++
 		minted = fmt.Sprintf("wake-%s-%s-%d-%d", key, inc, epoch, w.minted)
 		w.tokens[minted] = &token{of: a, deadline: deadline}
-		x.tokens = append(kept, minted)
-		return nil, nil
+		x.tokens = append(x.tokens, minted)
+		return nothing, nil
 	})
 	return minted, err
 }
@@ -126,10 +126,11 @@ func (w *Waker) Complete(ctx context.Context, name string) error {
 			return nil, host.ErrTokenTimedOut
 		}
 		t.done = true
-		if w.opts.Woken == nil {
-			return nil, nil
-		}
-		return func() { w.opts.Woken(t.of, name) }, nil
+		return w.call(func(a Activation) {
+			if w.opts.Woken != nil {
+				w.opts.Woken(a, name)
+			}
+		}, t.of), nil
 	})
 }
 
@@ -141,7 +142,7 @@ func (w *Waker) Alive(ctx context.Context, key host.Key, inc string, epoch uint6
 			return nil, host.ErrNotFound
 		}
 		alive = !x.ended
-		return nil, nil
+		return nothing, nil
 	})
 	return alive, err
 }
@@ -152,7 +153,7 @@ func (w *Waker) End(ctx context.Context, key host.Key, inc string, epoch uint64)
 	return w.do(ctx, Op{Name: "waker.end", Key: key}, func() (follow func(), err error) {
 		x := w.activations[a]
 		if x == nil || x.ended {
-			return nil, nil
+			return nothing, nil
 		}
 		for _, t := range x.tokens {
 			delete(w.tokens, t)
@@ -164,10 +165,13 @@ func (w *Waker) End(ctx context.Context, key host.Key, inc string, epoch uint64)
 
 func (w *Waker) call(then func(a Activation), a Activation) func() {
 	if then == nil {
-		return nil
+		return nothing
 	}
 	return func() { then(a) }
 }
+
+// nothing is what follows from most calls.
+func nothing() {}
 
 func (w *Waker) do(ctx context.Context, op Op, perform func() (follow func(), err error)) error {
 	if err := ctx.Err(); err != nil {
@@ -182,7 +186,7 @@ func (w *Waker) do(ctx context.Context, op Op, perform func() (follow func(), er
 		}
 	}
 	follow, err := w.locked(perform)
-	if follow != nil {
+	if err == nil {
 		follow()
 	}
 	if w.opts.Inject != nil {

@@ -31,8 +31,6 @@ func (c *conn) stored(key host.Key) (s stored, err error) {
 
 // scanHead reads the columns that sqlHead and sqlList begin with, after the
 // number.
-//
-//nolint:gosec // the integers were stored from these types
 func scanHead(st *sqlite3.Stmt) (host.Head, error) {
 	h := host.Head{
 		Rev: uint64(st.ColumnInt64(1)), Write: st.ColumnText(2), Seq: ident.Seq(st.ColumnInt64(3)),
@@ -53,8 +51,6 @@ func scanHead(st *sqlite3.Stmt) (host.Head, error) {
 }
 
 // putHead writes a head under the number, by sqlHeadInsert or sqlHeadUpdate.
-//
-//nolint:gosec // what is above half of the range is refused by the rev's own check
 func (c *conn) putHead(sql string, key host.Key, number int64, h host.Head) error {
 	var quarantine any
 	if h.Quarantine != nil {
@@ -168,8 +164,8 @@ func checkForm(c host.Commit) error {
 	}
 	first := c.Head.Seq + 1 - ident.Seq(len(c.Entries))
 	for i, e := range c.Entries {
-		if e.Seq != first+ident.Seq(i) { //nolint:gosec // an index
-			return fmt.Errorf("commit of %s: event %d where %d follows, with the head at %d", c.Key, e.Seq, first+ident.Seq(i), c.Head.Seq) //nolint:gosec // an index
+		if e.Seq != first+ident.Seq(i) {
+			return fmt.Errorf("commit of %s: event %d where %d follows, with the head at %d", c.Key, e.Seq, first+ident.Seq(i), c.Head.Seq)
 		}
 	}
 	return nil
@@ -261,7 +257,7 @@ func (b *batch) check(c *conn, now stored) error {
 	return nil
 }
 
-func eventID(number int64, seq ident.Seq) int64 { return number<<seqBits | int64(seq) } //nolint:gosec // at most seqMax
+func eventID(number int64, seq ident.Seq) int64 { return number<<seqBits | int64(seq) }
 
 func (b *batch) writeEvents(c *conn, number int64) error {
 	for i, e := range b.Entries {

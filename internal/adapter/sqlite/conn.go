@@ -62,7 +62,7 @@ func (c *conn) query(sql string, scan func(st *sqlite3.Stmt) bool, args ...any) 
 	if reset := st.Reset(); err == nil {
 		err = reset
 	}
-	return err //nolint:wrapcheck // the operation's name is put on where it ends
+	return err
 }
 
 // number reads one integer; found is false when there is no row.

@@ -93,19 +93,19 @@ func checkHeader(path string) error {
 		return ErrForeign
 	}
 	return checkIdentity(
-		int64(binary.BigEndian.Uint32(header[applicationIDAt:])), int64(binary.BigEndian.Uint32(header[versionAt:])))
+		int64(binary.BigEndian.Uint32(header[applicationIDAt:])), int64(binary.BigEndian.Uint32(header[versionAt:])), len(migrations()))
 }
 
 // checkIdentity judges a file by its marks. A file with none may be one that a
 // crash left before its tables were made; prepareFile looks closer.
-func checkIdentity(id, version int64) error {
+func checkIdentity(id, version int64, newest int) error {
 	switch {
 	case id == 0 && version == 0:
 		return nil
 	case id != applicationID:
 		return ErrForeign
-	case version > int64(len(migrations())):
-		return fmt.Errorf("%w (its version is %d, this program's %d)", ErrNewerDatabase, version, len(migrations()))
+	case version > int64(newest):
+		return fmt.Errorf("%w (its version is %d, this program's %d)", ErrNewerDatabase, version, newest)
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (c *conn) migrate(steps []string) error {
 	if err != nil {
 		return fault("read the file's tables", err)
 	}
-	if err := checkIdentity(id, version); err != nil {
+	if err := checkIdentity(id, version, len(steps)); err != nil {
 		return err
 	}
 	if id == 0 && tables > 0 {

@@ -25,7 +25,7 @@ type page struct {
 }
 
 func (p *page) scan(st *sqlite3.Stmt) bool {
-	seq := ident.Seq(st.ColumnInt64(0) & seqMax) //nolint:gosec // not negative
+	seq := ident.Seq(st.ColumnInt64(0) & seqMax)
 	if p.previous != 0 && seq != p.previous+1 && seq != p.previous-1 {
 		p.missing = true
 		return false
@@ -84,7 +84,7 @@ func (s *Store) ReadBefore(ctx context.Context, key host.Key, before ident.Seq, 
 }
 
 // clamp keeps a position within one session's range of ids.
-func clamp(seq ident.Seq) int64 { return int64(min(seq, seqMax)) } //nolint:gosec // at most seqMax
+func clamp(seq ident.Seq) int64 { return int64(min(seq, seqMax)) }
 
 // Row implements host.Log.
 func (s *Store) Row(ctx context.Context, key host.Key, row string) (host.Row, error) {

@@ -34,7 +34,7 @@ CREATE TABLE rows (
 	number INTEGER NOT NULL, key TEXT NOT NULL, todo INTEGER NOT NULL, tenant TEXT, session TEXT, data BLOB NOT NULL,
 	PRIMARY KEY (number, key)
 ) WITHOUT ROWID;
-CREATE INDEX rows_todo ON rows (tenant, todo, session, key) WHERE todo > 0;
+CREATE INDEX rows_todo ON rows (tenant, todo, session, key) WHERE tenant IS NOT NULL;
 
 CREATE TABLE meta (
 	number INTEGER PRIMARY KEY, tenant TEXT NOT NULL, session TEXT NOT NULL,
@@ -79,7 +79,7 @@ const (
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)`
 	sqlHeadUpdate = `UPDATE heads SET rev = ?4, write = ?5, seq = ?6, inc = ?7, status = ?8,
 		epoch = ?9, step = ?10, attempt = ?11, drive = ?12, due = ?13, failures = ?14, quarantine = ?15, at = ?16, busy = ?17
-		WHERE tenant = ?1 AND session = ?2 AND number = ?3`
+		WHERE tenant = ?1 AND session = ?2 AND +number = ?3`
 	sqlEventInsert = `INSERT INTO events (id, write, data) VALUES (?1, ?2, ?3)`
 	sqlRowExists   = `SELECT 1 FROM rows WHERE number = ?1 AND key = ?2`
 	sqlRowPut      = `INSERT INTO rows (number, key, todo, tenant, session, data) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -102,7 +102,7 @@ const (
 	sqlRowsDown = `SELECT r.key, r.todo, r.data FROM heads h CROSS JOIN rows r
 		WHERE h.tenant = ?1 AND h.session = ?2 AND r.number = h.number AND r.key >= ?3 AND r.key < ?4 ORDER BY r.key DESC LIMIT ?5`
 	sqlTodo = `SELECT session, key, todo, data FROM rows INDEXED BY rows_todo
-		WHERE tenant = ?1 AND todo > 0 AND (todo, session, key) > (?2, ?3, ?4) AND key >= ?5 AND key < ?6
+		WHERE tenant = ?1 AND (todo, session, key) > (?2, ?3, ?4) AND key >= ?5 AND key < ?6
 		ORDER BY todo, session, key LIMIT ?7`
 
 	sqlMeta = `SELECT m.data FROM heads h CROSS JOIN meta m WHERE h.tenant = ?1 AND h.session = ?2 AND m.number = h.number`

@@ -35,14 +35,14 @@ func caps() porttest.Capabilities {
 		Persistent: true, Concurrent: true, PageBytes: true, FencesLate: true,
 		Reopen: func(t *testing.T, old porttest.Stores) porttest.Stores {
 			t.Helper()
-			s := old.Log.(*Store) //nolint:forcetypeassert // made above
+			s := old.Log.(*Store)
 			require.NoError(t, s.Close())
 			return asStores(open(t, s.dir))
 		},
 		TamperBlob: tamper,
 		DropEvent: func(t *testing.T, s porttest.Stores, key host.Key, seq ident.Seq) {
 			t.Helper()
-			store := s.Log.(*Store) //nolint:forcetypeassert // made above
+			store := s.Log.(*Store)
 			number, err := store.number(t.Context(), key)
 			require.NoError(t, err)
 			change(t, store, "DELETE FROM events WHERE id = ?1", eventID(number, seq))
@@ -58,7 +58,7 @@ func change(t *testing.T, s *Store, sql string, args ...any) {
 
 func tamper(t *testing.T, s porttest.Stores, key host.Key, ref blob.Ref) {
 	t.Helper()
-	store := s.Log.(*Store) //nolint:forcetypeassert // made above
+	store := s.Log.(*Store)
 	file, data, there, err := store.findBlob(t.Context(), key, ref)
 	require.NoError(t, err)
 	require.True(t, there)

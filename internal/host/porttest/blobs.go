@@ -29,7 +29,7 @@ func requireBlob(t *testing.T, s Stores, key host.Key, b host.Blob) {
 	t.Helper()
 	got, err := s.Blobs.GetBlob(t.Context(), key, b.Ref)
 	require.NoError(t, err)
-	require.Equal(t, len(b.Data), len(got))
+	require.Len(t, got, len(b.Data))
 	require.Equal(t, b.Ref, blob.Sum(got))
 }
 

@@ -58,14 +58,14 @@ func requireGone(t *testing.T, s Stores, caps Capabilities, key host.Key, blobs 
 	caps.eventually(t, func() error {
 		got, err := s.Log.Due(t.Context(), epoch.Add(ident.Day), 10)
 		if err != nil {
-			return err //nolint:wrapcheck // only shown
+			return err
 		}
 		return same(sessionsOf(got), nil)
 	})
 	caps.eventually(t, func() error {
 		got, err := s.Log.Unfinished(t.Context(), host.Key{}, 10)
 		if err != nil {
-			return err //nolint:wrapcheck // only shown
+			return err
 		}
 		return same(sessionsOf(got), nil)
 	})

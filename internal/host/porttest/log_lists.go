@@ -22,7 +22,7 @@ func listCases() []logCase {
 	}
 }
 
-func listed(name string, status string, updated ident.Instant) host.Commit {
+func listed(name, status string, updated ident.Instant) host.Commit {
 	c := creation(keyOf(name))
 	c.Head.Status = status
 	c.Meta = &host.Meta{Title: "of " + name, Status: status, CreatedAt: epoch, UpdatedAt: epoch + updated}

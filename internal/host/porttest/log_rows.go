@@ -111,7 +111,7 @@ func rowsBoth(t *testing.T, s Stores, _ Capabilities) {
 	a.requireRow("a", "again")
 }
 
-func todos(s Stores, t *testing.T, prefix string, after *host.TodoRow, limit int) ([]host.TodoRow, []string, error) {
+func todos(t *testing.T, s Stores, prefix string, after *host.TodoRow, limit int) ([]host.TodoRow, []string, error) {
 	t.Helper()
 	rows, err := s.Log.Todo(t.Context(), tenant, prefix, after, limit)
 	names := make([]string, 0, len(rows))
@@ -124,7 +124,7 @@ func todos(s Stores, t *testing.T, prefix string, after *host.TodoRow, limit int
 func requireTodos(t *testing.T, s Stores, caps Capabilities, prefix string, want ...string) {
 	t.Helper()
 	caps.eventually(t, func() error {
-		_, names, err := todos(s, t, prefix, nil, 100)
+		_, names, err := todos(t, s, prefix, nil, 100)
 		if err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func todoOnOff(t *testing.T, s Stores, caps Capabilities) {
 	next.Rows = []host.Row{{Key: "apr#1", Data: []byte("1b")}, {Key: "apr#2", Data: []byte("2b"), Todo: epoch.Add(1)}}
 	a.land(next)
 	requireTodos(t, s, caps, "apr#", "s1/apr#2")
-	rows, _, err := todos(s, t, "apr#", nil, 10)
+	rows, _, err := todos(t, s, "apr#", nil, 10)
 	require.NoError(t, err)
 	require.Equal(t, next.Rows[1], rows[0].Row)
 
@@ -173,7 +173,7 @@ func todoPaged(t *testing.T, s Stores, caps Capabilities) {
 		var got []string
 		var after *host.TodoRow
 		for {
-			rows, names, err := todos(s, t, "apr#", after, limit)
+			rows, names, err := todos(t, s, "apr#", after, limit)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(rows), limit)
 			if len(rows) == 0 {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,7 +98,7 @@ func runCases(t *testing.T, factory Factory, caps Capabilities, cases []logCase)
 
 const (
 	tenant ident.TenantID = "acme"
-	inc                   = "01J00000000000000000000001"
+	inc    string         = "01J00000000000000000000001"
 	// epoch is an instant that the cases count from.
 	epoch ident.Instant = 1_700_000_000_000
 )
@@ -159,13 +160,14 @@ func (a *actor) land(c host.Commit) {
 	a.head = c.Head
 }
 
-// requireConflict checks for a conflict that carries the head.
-func requireConflict(t *testing.T, err error, head host.Head) *host.Conflict {
+// requireConflict checks for a conflict that carries the head, and the row, if
+// one is named.
+func requireConflict(t *testing.T, err error, head host.Head, row ...string) {
 	t.Helper()
 	var conflict *host.Conflict
 	require.ErrorAs(t, err, &conflict)
 	require.Equal(t, head, conflict.Head)
-	return conflict
+	require.Equal(t, strings.Join(row, ""), conflict.Row)
 }
 
 // requireHead checks the stored head.
@@ -181,9 +183,9 @@ func (a *actor) requireEvents(upTo ident.Seq) {
 	a.t.Helper()
 	got, err := a.log.Read(a.t.Context(), a.key, 0, upTo, 1<<20, 1<<40)
 	require.NoError(a.t, err)
-	require.Len(a.t, got, int(upTo)) //nolint:gosec // a test's log is short
+	require.Len(a.t, got, int(upTo))
 	for i, e := range got {
-		require.Equal(a.t, ident.Seq(i)+1, e.Seq) //nolint:gosec // an index
+		require.Equal(a.t, ident.Seq(i)+1, e.Seq)
 	}
 }
 
