@@ -34,7 +34,7 @@ func (d *driver) commit(ctx context.Context, rd machine.Ready, pr *projector, bl
 	if err := d.m.Commit(c.Head.Seq); err != nil {
 		return err
 	}
-	d.head, d.claimed = c.Head, true
+	d.head, d.claimed = c.Head, !d.e.o.AdmitOnly
 	if c.Meta != nil {
 		d.meta = *c.Meta
 	}
@@ -83,15 +83,12 @@ func (d *driver) build(rd machine.Ready, pr *projector, blobs []Blob) (Commit, i
 	head.Write = d.writeID()
 	head.Seq, head.At, head.Inc = s.Seq, s.At, s.Inc
 	head.Status = s.Status
-	if !d.claimed {
-		head.Drive = Drive{Epoch: head.Drive.Epoch + 1, Step: 1, Attempt: 1}
-	}
 	if pr.progress {
 		head.Failures = 0
 	}
-	head.Drive.Status, head.DueAt = d.driveStatus(rd, s)
+	d.drive(&head, rd, s)
 	c := Commit{Key: d.key, Expect: d.head.Rev, Head: head, Rows: pr.rows, Blobs: blobs}
-	if d.claimed {
+	if d.claimed && !d.e.o.AdmitOnly {
 		claim := d.head.Drive
 		c.Claim = &claim
 	}
@@ -114,6 +111,34 @@ func (d *driver) build(rd machine.Ready, pr *projector, blobs []Blob) (Commit, i
 	}
 	return c, bytes, nil
 }
+
+// drive moves the claim on the session's work. A driver takes it with its first
+// commit and says how things stand with each; an admission elsewhere only says
+// that a driver is owed.
+func (d *driver) drive(head *Head, rd machine.Ready, s *session.State) {
+	if !d.e.o.AdmitOnly {
+		if !d.claimed {
+			head.Drive = Drive{Epoch: head.Drive.Epoch + 1, Step: 1, Attempt: 1}
+		}
+		head.Drive.Status, head.DueAt = d.driveStatus(rd, s)
+		return
+	}
+	if !rd.Work {
+		return
+	}
+	switch head.Drive.Status {
+	case DriveIdle, "":
+		head.Drive = Drive{Epoch: head.Drive.Epoch + 1, Status: DriveStarting}
+	case DriveParked:
+		head.Drive.Status = DriveWaking
+	default:
+		return
+	}
+	head.DueAt = s.At.Add(startingDueMs)
+}
+
+// startingDueMs is how long a driver that was started or woken has to claim.
+const startingDueMs = 20 * ident.Second
 
 // driveStatus says what the head says of the work after a step: who owes the
 // session something, and by when.

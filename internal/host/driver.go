@@ -144,7 +144,7 @@ func (d *driver) patience(idleSince ident.Instant) int64 {
 	if len(d.flights) > 0 || len(d.pending) > 0 {
 		at = now.Add(ident.Hour)
 	}
-	if !d.stopping {
+	if d.drives() {
 		earlier(d.wakeAt)
 	}
 	earlier(d.retryAt)
@@ -153,6 +153,9 @@ func (d *driver) patience(idleSince ident.Instant) int64 {
 	}
 	return max(int64(at-now), 0)
 }
+
+// drives says that this task acts on its own, not on commands alone.
+func (d *driver) drives() bool { return !d.stopping && !d.e.o.AdmitOnly }
 
 // handle takes a mailbox's worth of messages: commands and outcomes share a
 // commit where they can.
@@ -247,7 +250,7 @@ func (d *driver) tick(ctx context.Context) {
 	if len(d.pending) > 0 && now >= d.retryAt {
 		w.outcomes, d.pending, d.retryAt = d.pending, nil, 0
 	}
-	if !d.stopping && d.wakeAt != 0 && now >= d.wakeAt {
+	if d.drives() && d.wakeAt != 0 && now >= d.wakeAt {
 		w.wake = true
 	}
 	if !w.empty() {

@@ -42,6 +42,9 @@ type Options struct {
 	SweepMs      int64 // between looks for sessions that nobody drives (1 s)
 	GraceMs      int64 // what running tools are given at a stop (5 s)
 	CheckpointAt int64 // bytes of tail after which a checkpoint is written (64 KB)
+	// AdmitOnly takes commands and leaves the work that follows to a driver in
+	// another process: nothing is claimed, resumed or swept here.
+	AdmitOnly bool
 }
 
 func (o Options) withDefaults() Options {
@@ -79,17 +82,19 @@ type Engine struct {
 	o        Options
 	drivers  sync.Map // Key → *driver
 	stopping atomic.Bool
-	stopped  atomic.Int64 // drivers that have ended since the stop
 	live     atomic.Int64
+	// base is what Start was given: the life of every session's task, which
+	// outlives the request that started it.
+	base context.Context //nolint:containedctx // see above
 	wake     atomic.Value // signalBox: the sweeper's, fired at a stop
 }
 
-// New makes an engine. It does nothing until Start.
+// New makes an engine. It does nothing until Start, which must come first.
 func New(d Deps, o Options) *Engine {
 	if d.Report == nil {
 		d.Report = func(Key, string, error) {}
 	}
-	e := &Engine{d: d, o: o.withDefaults()}
+	e := &Engine{d: d, o: o.withDefaults(), base: context.Background()} //nolint:forbidigo // until Start
 	e.wake.Store(signalBox{d.Sched.NewSignal()})
 	return e
 }
@@ -97,6 +102,10 @@ func New(d Deps, o Options) *Engine {
 // Start picks up every session that has unfinished work and begins to sweep.
 // The tasks end with ctx or Stop.
 func (e *Engine) Start(ctx context.Context) error {
+	e.base = ctx
+	if e.o.AdmitOnly {
+		return nil
+	}
 	if err := e.recover(ctx); err != nil {
 		return err
 	}
@@ -199,8 +208,7 @@ func (e *Engine) send(key Key, m message) {
 			if v, ok = e.drivers.LoadOrStore(key, d); !ok {
 				d.inbox.put(m)
 				e.live.Add(1)
-				// The task is not the sender's: it outlives the request.
-				e.d.Sched.Go(context.Background(), "session "+key.String(), d.run) //nolint:forbidigo // see above
+				e.d.Sched.Go(e.base, "session "+key.String(), d.run)
 				return
 			}
 		}

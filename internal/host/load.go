@@ -17,6 +17,8 @@ const (
 	pageBytes  = 1 << 20
 )
 
+var errStale = errors.New("another driver has taken over")
+
 // ensure loads the session once: head, newest good checkpoint, tail. A session
 // that is not there is loaded too, as one that can be opened.
 func (d *driver) ensure(ctx context.Context) error {
@@ -71,6 +73,12 @@ func (d *driver) reload(ctx context.Context) error {
 	}
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
+	}
+	if mine := d.head.Drive; d.claimed && (head.Drive.Epoch != mine.Epoch || head.Drive.Step != mine.Step || head.Drive.Attempt != mine.Attempt) {
+		// Another driver has claimed the work (I12): this one stops its
+		// effects and ends; the next command finds the session anew.
+		d.broken = errors.Join(ErrUnavailable, errStale)
+		return d.broken
 	}
 	s := d.m.State()
 	if head.Inc != d.head.Inc && d.head.Inc != "" || head.Seq < s.Seq {

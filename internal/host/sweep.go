@@ -61,7 +61,7 @@ func (e *Engine) SweepOnce(ctx context.Context) error {
 // takeOver resumes what a driver that is gone had in flight. A model result
 // that it had stashed is taken instead of asking again.
 func (d *driver) takeOver(ctx context.Context) {
-	if d.broken != nil || d.head.Rev == 0 || d.head.Quarantine != nil || d.head.Status != StatusOpen || d.stopping {
+	if d.broken != nil || d.head.Rev == 0 || d.head.Quarantine != nil || d.head.Status != StatusOpen || d.stopping || d.e.o.AdmitOnly {
 		return
 	}
 	s := d.m.State()

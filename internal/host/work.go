@@ -60,6 +60,7 @@ func (d *driver) step(ctx context.Context, w work) {
 		return
 	}
 	d.e.d.Report(d.key, "commit", err)
+	d.stash(ctx, w.outcomes)
 	d.pending = append(d.pending, w.outcomes...)
 	d.retryAt = d.e.Now().Add(ident.Second)
 	if w.wake || w.resume {
@@ -191,7 +192,7 @@ func (d *driver) jitter(try int) int64 {
 // tools cannot be listed now, claims nothing more.
 func (d *driver) env(ctx context.Context) session.Env {
 	s := d.m.State()
-	env := session.Env{At: max(d.e.Now(), s.At), Driver: !d.stopping && d.head.Quarantine == nil}
+	env := session.Env{At: max(d.e.Now(), s.At), Driver: !d.stopping && !d.e.o.AdmitOnly && d.head.Quarantine == nil}
 	if s.Status != session.Open {
 		return env
 	}

@@ -149,6 +149,7 @@ func strict(req host.ModelRequest) error {
 type world struct {
 	t      *testing.T
 	store  *memory.Store
+	ckpt   host.Checkpoints // nil: the store
 	sched  *gosched.Sched
 	model  *model
 	tools  *tool.Registry
@@ -176,11 +177,18 @@ func (w *world) start() {
 	w.tools, err = tool.New(nil, w.specs(), control.Tools())
 	require.NoError(w.t, err)
 	w.engine = host.New(host.Deps{
-		Log: w.store, Blobs: w.store, Checkpoints: w.store, Stash: w.store, Models: w.model, Tools: w.tools, Sched: w.sched,
+		Log: w.store, Blobs: w.store, Checkpoints: w.checkpoints(), Stash: w.store, Models: w.model, Tools: w.tools, Sched: w.sched,
 		Keys:   host.Keyring{{ID: "k1", Key: []byte(strings.Repeat("k", 32))}},
 		Report: func(key host.Key, what string, err error) { w.t.Logf("report %s: %s: %v", key, what, err) },
 	}, w.opts)
 	require.NoError(w.t, w.engine.Start(ctx))
+}
+
+func (w *world) checkpoints() host.Checkpoints {
+	if w.ckpt != nil {
+		return w.ckpt
+	}
+	return w.store
 }
 
 // kill is a crash: the tasks are gone without a word.
