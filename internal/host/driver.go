@@ -85,6 +85,10 @@ func (d *driver) run(ctx context.Context) {
 			d.handle(ctx, msgs)
 		}
 		d.tick(ctx)
+		if d.broken != nil {
+			d.handOver()
+			return
+		}
 		if d.mayEnd(idleSince) && d.inbox.close() {
 			return
 		}
@@ -103,6 +107,21 @@ func (d *driver) release() {
 	}
 	for _, f := range d.flights {
 		f.cancel()
+	}
+}
+
+// handOver ends a task that no longer knows what is true. What is still in the
+// mailbox goes to the next one, which loads the session anew.
+func (d *driver) handOver() {
+	var left []message
+	for !d.inbox.close() {
+		left = append(left, d.inbox.take()...)
+	}
+	d.e.drivers.CompareAndDelete(d.key, d)
+	for _, m := range left {
+		if m.outcome == nil {
+			d.e.send(d.key, m)
+		}
 	}
 }
 
@@ -126,7 +145,7 @@ func (d *driver) mayEnd(idleSince ident.Instant) bool {
 	if len(d.flights) > 0 || len(d.pending) > 0 {
 		return false
 	}
-	if d.stopping || d.broken != nil {
+	if d.stopping {
 		return true
 	}
 	return int64(d.e.Now()-idleSince) >= d.e.o.IdleMs
