@@ -43,7 +43,7 @@ type model struct {
 	mu       sync.Mutex
 	answers  []answer
 	requests []host.ModelRequest
-	aborted  int
+	aborts   chan struct{} // one for each call that was aborted
 	started  chan host.ModelRequest
 	problem  error
 	info     host.ModelInfo
@@ -92,9 +92,7 @@ func (m *model) Generate(ctx context.Context, req host.ModelRequest, sink func(h
 		select {
 		case <-a.gate:
 		case <-ctx.Done():
-			m.mu.Lock()
-			m.aborted++
-			m.mu.Unlock()
+			m.aborts <- struct{}{}
 			return host.ModelResult{}, ctx.Err()
 		}
 	}
@@ -161,7 +159,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, store: memory.New(memory.Options{}), model: &model{started: make(chan host.ModelRequest, 100)}}
+	w := &world{t: t, store: memory.New(memory.Options{}), model: &model{started: make(chan host.ModelRequest, 100), aborts: make(chan struct{}, 100)}}
 	w.start()
 	t.Cleanup(func() { w.kill(); require.NoError(t, w.model.problem) })
 	return w
