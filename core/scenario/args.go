@@ -175,12 +175,16 @@ func (a *args) asked() session.Asked {
 	}
 }
 
-// call is a call's name as in 1.2: the second call of the first turn.
+// call is a call's name as in 1.2: the second call of the first turn. Without
+// one it is that which is pending; any of them where the script says so.
 func (a *args) call(w *world, kind string) ident.CallID {
 	a.t.Helper()
 	b := a.bare()
 	if len(b) == 0 {
 		p := slices.DeleteFunc(slices.Clone(w.pending), func(p effect) bool { return p.claim.Kind != kind })
+		if a.flag("any") {
+			p = p[:min(1, len(p))]
+		}
 		require.Len(a.t, p, 1, "%s: which call?", a.at)
 		return ident.CallID{Turn: p[0].claim.Turn, Index: p[0].claim.Call}
 	}

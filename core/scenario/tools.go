@@ -41,6 +41,12 @@ func verbOffer(w *world, a *args) string {
 	return "offered\n"
 }
 
+// verbUnpriced says that nobody knows what the model costs.
+func verbUnpriced(w *world, _ *args) string {
+	w.unpriced = true
+	return "unpriced\n"
+}
+
 func classOf(name string) string {
 	switch name {
 	case session.ClassSleep, session.ClassAwait, session.ClassDetach, session.ClassCancel, session.ClassAsk:

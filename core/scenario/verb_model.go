@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,7 @@ import (
 //
 //	model fault=rate_limit retryAfter=30s
 //	model aborted text=(half an ans)
+//	model fault=quota refused=(maxCostUsd 1000 950)
 func verbModel(w *world, a *args) string {
 	s := w.state()
 	o := &session.ModelOutcome{
@@ -73,7 +75,17 @@ func (a *args) fault() *session.FaultInfo {
 	if !ok {
 		return nil
 	}
-	return &session.FaultInfo{Class: class, Message: a.or("message", class), RetryAfterMs: a.dur("retryAfter", 0), NotSent: a.flag("notsent")}
+	f := &session.FaultInfo{Class: class, Message: a.or("message", class), RetryAfterMs: a.dur("retryAfter", 0), NotSent: a.flag("notsent")}
+	if limit := a.str("refused"); limit != "" {
+		r := &session.Failure{Kind: session.FailLimit, Message: f.Message}
+		_, err := fmt.Sscanf(limit, "%s %d %d", &r.Limit, &r.Value, &r.Used)
+		require.NoError(a.t, err, a.at)
+		if a.flag("quota") {
+			r.Kind = session.FailQuota
+		}
+		f.Refused = r
+	}
+	return f
 }
 
 // verbSummary is how the call that makes a summary ends.

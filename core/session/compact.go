@@ -7,12 +7,13 @@ const keepTurns = 2
 
 func (e *CompactionStarted) apply(s *State, en *Entry) error {
 	c := &s.Context.Compaction
-	if e.Attempt == 1 {
-		*c = CompactionPlan{FirstAt: en.At}
-	} else if c.Attempt+1 != e.Attempt || c.Phase != CompactionRuns {
-		return diverge("attempt", "attempt %d of a compaction follows %d", e.Attempt, c.Attempt)
+	if e.Attempt != c.attempt(e.Through) {
+		return diverge("attempt", "attempt %d of a summary through %s follows %d", e.Attempt, e.Through, c.Attempt)
 	}
-	if c.RetryAt == 0 && e.Attempt > 1 {
+	switch {
+	case c.Phase != CompactionRuns:
+		*c = CompactionPlan{FirstAt: en.At}
+	case c.RetryAt == 0:
 		c.Interrupts++
 	}
 	c.Phase, c.Reason, c.Through, c.Attempt, c.Model, c.RetryAt = CompactionRuns, e.Reason, e.Through, e.Attempt, e.Model, 0
@@ -30,13 +31,24 @@ func (e *CompactionFailed) apply(s *State, _ *Entry) error {
 	}
 	c.Class, c.RetryAt = e.Class, e.RetryAt
 	if e.RetryAt != 0 {
+		if e.Class != classStopped {
+			c.Failures++
+		}
 		return nil
 	}
-	c.Phase, c.FailedAt = CompactionFails, s.Context.Revision
+	c.Phase, c.FailedAt = CompactionFails, s.Cursors.Turn
 	if e.Class == Cancelled {
-		*c = CompactionPlan{}
+		*c = CompactionPlan{Through: c.Through, Attempt: c.Attempt}
 	}
 	return nil
+}
+
+// attempt is the number of the next attempt at a summary through an entry.
+func (c *CompactionPlan) attempt(through ident.EntryID) int {
+	if c.Through == through {
+		return c.Attempt + 1
+	}
+	return 1
 }
 
 // admitCompact records the wish; the driver acts on it at a safe boundary.
@@ -86,21 +98,21 @@ func (s *State) canCompact(r *Run) bool {
 	if s.Config.Context.Compaction.Mode == CompactOff || r.CutTries >= ContextTriesMax {
 		return false
 	}
-	if c.Phase == CompactionFails && c.FailedAt == s.Context.Revision {
+	if c.Phase == CompactionFails && c.FailedAt == s.Cursors.Turn {
 		return false
 	}
 	return s.coverable(r.CutTries > 0) > 0 || s.coverable(true) > 0
 }
 
 // wantsCompaction says that one is asked for, or that the high mark is passed
-// and it has not failed on this very window.
+// and it has not failed before this very turn.
 func (s *State) wantsCompaction(env Env) bool {
 	c := &s.Context.Compaction
 	if c.Phase == CompactionPending {
 		return s.coverable(false) > 0
 	}
 	cfg := s.Config.Context.Compaction
-	if cfg.Mode != CompactAuto || c.Phase == CompactionRuns || c.Phase == CompactionFails && c.FailedAt == s.Context.Revision {
+	if cfg.Mode != CompactAuto || c.Phase == CompactionRuns || c.Phase == CompactionFails && c.FailedAt == s.Cursors.Turn {
 		return false
 	}
 	mark := cfg.AtTokens
@@ -122,7 +134,8 @@ func (s *State) startCompaction(reason string, hard bool) Event {
 	if n == 0 {
 		n = s.coverable(true)
 	}
-	e := &CompactionStarted{Through: s.Context.Entries[n-1].ID, Reason: reason, Attempt: 1, Model: s.Config.Model}
+	through := s.Context.Entries[n-1].ID
+	e := &CompactionStarted{Through: through, Reason: reason, Attempt: s.Context.Compaction.attempt(through), Model: s.Config.Model}
 	if r := s.Active; r != nil {
 		e.Run, e.Model = r.ID, r.Model
 	}
@@ -169,7 +182,7 @@ func (s *State) admitCompaction(o *CompactionOutcome, env Env) ([]Event, Reply, 
 	case o.Fault != nil:
 		return []Event{&CompactionFailed{
 			Class: o.Fault.Class, Message: o.Fault.Message, Usage: o.Usage,
-			RetryAt: retryAt(o.Fault, c.Attempt-1, c.FirstAt, env.At),
+			RetryAt: retryAt(o.Fault, c.Failures, c.FirstAt, env.At),
 		}}, Reply{}, nil
 	case o.Summary.IsZero():
 		return []Event{&CompactionFailed{Class: "other", Message: "the model gave no summary", Usage: o.Usage}}, Reply{}, nil

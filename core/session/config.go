@@ -234,7 +234,10 @@ func (c Config) validate() error {
 // ValidateItems checks a question: one to five items with unique ids, and each
 // with at least one default that is among its options (or free text).
 func ValidateItems(items []QuestionItem) error {
-	if len(items) == 0 || len(items) > ItemsMax {
+	if len(items) == 0 {
+		return reject(CodeValidation, "there is no question item")
+	}
+	if len(items) > ItemsMax {
 		return bound("question items", int64(len(items)), ItemsMax)
 	}
 	seen := make([]string, 0, len(items))

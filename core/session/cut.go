@@ -10,7 +10,7 @@ import (
 // pays for the whole window anyway, so it is cut to the low mark at once.
 const cacheLapse = 5 * ident.Minute
 
-func (e *ContextCut) apply(s *State, _ *Entry) error {
+func (e *ContextCut) apply(s *State, en *Entry) error {
 	c := &s.Context
 	if e.Revision != c.Revision+1 {
 		return diverge("revision", "context revision %d follows %d", e.Revision, c.Revision)
@@ -22,7 +22,7 @@ func (e *ContextCut) apply(s *State, _ *Entry) error {
 	}
 	c.recount()
 	c.Revision = e.Revision
-	c.Observed = Observed{At: c.Observed.At}
+	c.Observed = Observed{At: en.At}
 	if e.Mode == CutSummary {
 		s.charge(s.owned(), e.Usage)
 		s.Totals.ModelCalls++
@@ -54,19 +54,41 @@ func (s *State) cutFront(e *ContextCut) error {
 	if n == 0 || c.Entries[n-1].ID != e.Through {
 		return diverge("cut", "%s is not in the window", e.Through)
 	}
-	c.Entries = c.Entries[n:]
 	lead := slices.DeleteFunc(slices.Clone(c.Lead), func(en ContextEntry) bool { return en.Source != FromSummary })
 	if e.Mode == CutSummary {
 		sum := ContextEntry{ID: e.Through, Role: RoleUser, Source: FromSummary, Parts: []Part{{Text: e.Summary}}}
 		sum.Tokens = estimateEntry(&sum)
 		lead = []ContextEntry{sum}
 	}
-	if r := s.Active; e.Lead && r != nil {
-		in := ContextEntry{ID: r.FirstEntry, Role: RoleUser, Source: FromInput, Run: r.ID, Parts: r.Input}
-		in.Tokens = estimateEntry(&in)
-		lead = append(lead, in)
+	if e.Lead {
+		in := s.inputBefore(n)
+		if in == nil {
+			return diverge("cut", "there is no input to repeat before %s", e.Through+1)
+		}
+		lead = append(lead, *in)
 	}
-	c.Lead = lead
+	c.Lead, c.Entries = lead, c.Entries[n:]
+	return nil
+}
+
+// inputBefore is the input of the run in whose midst entry n is, if it stands
+// before that entry; nil at the begin of a run.
+func (s *State) inputBefore(n int) *ContextEntry {
+	c := &s.Context
+	var run ident.RunID
+	if n < len(c.Entries) {
+		run = c.Entries[n].Run
+	}
+	if run == 0 && s.Active != nil {
+		run = s.Active.ID
+	}
+	for _, es := range [...][]ContextEntry{c.Entries[:n], c.Lead} {
+		for i := len(es) - 1; i >= 0; i-- {
+			if es[i].Source == FromInput && es[i].Run == run && run != 0 {
+				return &es[i]
+			}
+		}
+	}
 	return nil
 }
 
@@ -122,7 +144,7 @@ func (s *State) windowCut(r *Run, env Env) Event {
 		return nil
 	}
 	c := &s.Context
-	n := int64(len(c.Entries))
+	n := int64(len(c.Lead) + len(c.Entries))
 	tokens := s.PromptTokens()
 	keep, keepTokens := n, int64(1)<<62
 	if w.MaxMessages > 0 {
@@ -139,22 +161,32 @@ func (s *State) windowCut(r *Run, env Env) Event {
 	if !over && !lapsed {
 		return nil
 	}
-	// What is not entries stays whatever is cut.
-	fixed := tokens - sum(c.Entries)
+	// What is not entries stays whatever is cut: the summary, and in the midst
+	// of a run its input.
+	fixed, lead := tokens-sum(c.Entries), int64(0)
+	for i := range c.Lead {
+		if c.Lead[i].Source == FromSummary {
+			lead++
+		}
+	}
+	if r.Turn.ID != 0 {
+		lead++
+	}
 	from := len(c.Entries)
 	var kept int64
-	for from > 0 && int64(len(c.Entries)-from) < keep && fixed+kept+c.Entries[from-1].Tokens <= keepTokens {
+	for from > 0 && lead+int64(len(c.Entries)-from) < keep && fixed+kept+c.Entries[from-1].Tokens <= keepTokens {
 		from--
 		kept += c.Entries[from].Tokens
 	}
 	i := s.boundary(from, func(i int) bool {
-		return (w.MaxMessages == 0 || int64(len(c.Entries)-i) <= w.MaxMessages) && (w.MaxTokens == 0 || fixed+sum(c.Entries[i:]) <= w.MaxTokens)
+		return (w.MaxMessages == 0 || lead+int64(len(c.Entries)-i) <= w.MaxMessages) && (w.MaxTokens == 0 || fixed+sum(c.Entries[i:]) <= w.MaxTokens)
 	})
 	if i == 0 {
 		return nil
 	}
-	through := c.Entries[i-1].ID
-	return &ContextCut{Revision: c.Revision + 1, Through: through, Mode: CutDrop, Reason: CutWindow, Lead: through >= r.FirstEntry}
+	return &ContextCut{
+		Revision: c.Revision + 1, Through: c.Entries[i-1].ID, Mode: CutDrop, Reason: CutWindow, Lead: s.inputBefore(i) != nil,
+	}
 }
 
 func sum(es []ContextEntry) int64 {
@@ -189,18 +221,18 @@ func (s *State) boundary(want int, fits func(int) bool) int {
 }
 
 // mayBegin says that the window may begin at an entry: at a user message, or
-// in the midst of the active run at a message of the model, because the run's
-// input is then repeated before it. To cut the input alone would gain nothing.
+// in the midst of a run at a message of the model, because the run's input is
+// then repeated before it. To cut that input alone would gain nothing.
 func (s *State) mayBegin(i int) bool {
 	es := s.Context.Entries
-	if i >= len(es) {
+	if i >= len(es) || es[i].Role == RoleResults {
 		return false
 	}
-	midst := s.Active != nil && es[i-1].ID >= s.Active.FirstEntry
-	if midst && es[i-1].ID == s.Active.FirstEntry {
-		return false
+	in := s.inputBefore(i)
+	if in == nil {
+		return es[i].Role == RoleUser
 	}
-	return es[i].Role == RoleUser || midst && es[i].Role == RoleAssistant
+	return in.ID != es[i-1].ID
 }
 
 // cutFailedRun takes the entries of a run that the model will not read out of

@@ -49,12 +49,16 @@ func (e *PromiseSettled) apply(s *State, _ *Entry) error {
 }
 
 func (e *PromiseDetached) apply(s *State, _ *Entry) error {
+	r, err := s.active(e.Run)
+	if err != nil {
+		return err
+	}
 	s.Promises = slices.Clone(s.Promises)
 	p := s.promise(e.Promise)
 	if p == nil || p.Status != Pending || p.Run != e.Run {
 		return diverge("promise", "%s is not a pending promise of %s", e.Promise, e.Run)
 	}
-	p.Run = 0
+	p.Run, p.Actor = 0, r.Actor
 	return nil
 }
 
@@ -144,7 +148,7 @@ func (s *State) settle(p *Promise, e *PromiseSettled) []Event {
 	}
 	return append(ev, &RunAccepted{
 		Run: s.Cursors.Run + 1, Mode: ModeQueue, Input: input, Promise: p.ID,
-		Actor: Actor{ID: ActorSystem}, Via: ActorSystem,
+		Actor: p.Actor, Via: ActorSystem,
 	})
 }
 

@@ -165,7 +165,10 @@ func (s *State) admitRun(c *RequestRun, env Env) ([]Event, Reply, error) {
 	if err := checkInput(c.Input); err != nil {
 		return nil, Reply{}, err
 	}
-	_, limits := s.Config.merge(c.Config)
+	model, limits := s.Config.merge(c.Config)
+	if model.Model == "" {
+		return nil, Reply{}, reject(CodeValidation, "config.model: another provider needs a model of its own")
+	}
 	if limits.MaxTurns < 1 || limits.MaxTokens < 0 || limits.MaxSeconds < 0 || limits.MaxToolRounds < 0 || limits.MaxCostMicros < 0 || limits.MaxRepeats < -1 {
 		return nil, Reply{}, reject(CodeValidation, "config.limits has a negative limit")
 	}

@@ -293,6 +293,9 @@ type Promise struct {
 	Deadline ident.Instant   `json:"deadline"`
 	Value    blob.Payload    `json:"value,omitzero"`
 	Error    blob.Payload    `json:"error,omitzero"`
+	// Actor is who the run of a detached one is for: whose roles count, and
+	// who is charged.
+	Actor Actor `json:"actor,omitzero"`
 }
 
 // Remembered lets calls of one definition of a tool run unasked.

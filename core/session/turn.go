@@ -263,7 +263,8 @@ func (e *TurnCancelled) apply(s *State, en *Entry) error {
 func (s *State) admitModel(c *ModelOutcome, env Env) ([]Event, Reply, error) {
 	r := s.Active
 	if r == nil || r.Turn.ID != c.Turn || r.Turn.Status != TurnInFlight || r.Turn.Attempt != c.Attempt {
-		if c.Usage.IsZero() {
+		told := r != nil && r.Turn.ID == c.Turn && r.Turn.Attempt == c.Attempt && r.Turn.Status == TurnDone
+		if c.Usage.IsZero() || told {
 			return nil, Reply{Same: true}, nil
 		}
 		return []Event{&ToolLate{Run: r.owns(c.Turn), Turn: c.Turn, Status: Cancelled, Usage: c.Usage}}, Reply{}, nil
@@ -400,6 +401,9 @@ func (s *State) afterFailure(r *Run, env Env) ([]Event, bool) {
 	f := Failure{Kind: FailModel, Message: t.Message}
 	switch {
 	case t.Class == "context_length" && s.canCompact(r):
+		if over := s.overBudget(r); over != nil {
+			return s.fail(r, *over), false
+		}
 		if !env.Driver {
 			return nil, true
 		}
@@ -490,16 +494,17 @@ func (s *State) nextTurn(r *Run, env Env) ([]Event, bool) {
 	if cut := s.windowCut(r, env); cut != nil {
 		return []Event{cut}, false
 	}
+	// Before steers join: one that no turn will carry gets a run of its own,
+	// and its text must not be there twice. Before a summary, which is a call
+	// like any other.
+	if f := s.overBudget(r); f != nil {
+		return s.fail(r, *f), false
+	}
 	if s.wantsCompaction(env) {
 		return []Event{s.startCompaction(s.compactionReason(), false)}, false
 	}
 	if e := s.publish(env.Offer); e != nil {
 		return []Event{e}, false
-	}
-	// Before steers join: one that no turn will carry gets a run of its own,
-	// and its text must not be there twice.
-	if f := s.overBudget(r); f != nil {
-		return s.fail(r, *f), false
 	}
 	var ev []Event
 	entry := s.Cursors.Entry

@@ -20,7 +20,7 @@ type Context struct {
 // of a later prompt starts from it.
 type Observed struct {
 	Through  ident.EntryID `json:"through,omitempty"`
-	At       ident.Instant `json:"at,omitempty"`
+	At       ident.Instant `json:"at,omitempty"`       // or of a cut since: the prefix is new anyway
 	Tokens   int64         `json:"tokens,omitempty"`   // as counted
 	Estimate int64         `json:"estimate,omitempty"` // ours of the same prompt, uncorrected
 }
@@ -38,14 +38,17 @@ type CompactionPlan struct {
 	Phase   string        `json:"phase,omitempty"`
 	Reason  string        `json:"reason,omitempty"`
 	Through ident.EntryID `json:"through,omitempty"`
-	Attempt int           `json:"attempt,omitempty"`
-	FirstAt ident.Instant `json:"firstAt,omitempty"`
-	RetryAt ident.Instant `json:"retryAt,omitempty"`
-	Class   string        `json:"class,omitempty"`
-	// FailedAt is the context revision at which it was given up: not tried
-	// again before the context has changed.
-	FailedAt int64 `json:"failedAt,omitempty"`
-	Model    Model `json:"model,omitzero"`
+	// Attempt counts on while Through is the same, so that a claim is never
+	// taken for an earlier one that was given up.
+	Attempt  int           `json:"attempt,omitempty"`
+	Failures int           `json:"failures,omitempty"`
+	FirstAt  ident.Instant `json:"firstAt,omitempty"`
+	RetryAt  ident.Instant `json:"retryAt,omitempty"`
+	Class    string        `json:"class,omitempty"`
+	// FailedAt is the newest turn when it was given up: not tried again before
+	// the model has been asked since.
+	FailedAt ident.TurnID `json:"failedAt,omitempty"`
+	Model    Model        `json:"model,omitzero"`
 	// Interrupts counts attempts that ended without a word.
 	Interrupts int `json:"interrupts,omitempty"`
 }

@@ -105,6 +105,7 @@ func walkPromise(v visitor, e *session.Promise) {
 	v.int64(`"deadline":`, (*int64)(&e.Deadline), must)
 	v.payload(`"value":`, &e.Value, opt)
 	v.payload(`"error":`, &e.Error, opt)
+	omitzero(v, `"actor":`, &e.Actor, walkActorHollow, walkActor)
 }
 
 func walkRemembered(v visitor, e *session.Remembered) {
@@ -244,10 +245,11 @@ func walkCompactionPlan(v visitor, e *session.CompactionPlan) {
 	v.str(`"reason":`, &e.Reason, opt)
 	v.uint64(`"through":`, (*uint64)(&e.Through), opt)
 	v.int(`"attempt":`, &e.Attempt, opt)
+	v.int(`"failures":`, &e.Failures, opt)
 	v.int64(`"firstAt":`, (*int64)(&e.FirstAt), opt)
 	v.int64(`"retryAt":`, (*int64)(&e.RetryAt), opt)
 	v.str(`"class":`, &e.Class, opt)
-	v.int64(`"failedAt":`, &e.FailedAt, opt)
+	v.uint64(`"failedAt":`, (*uint64)(&e.FailedAt), opt)
 	omitzero(v, `"model":`, &e.Model, isZero, walkModel)
 	v.int(`"interrupts":`, &e.Interrupts, opt)
 }
@@ -296,5 +298,7 @@ func walkEntryResult(v visitor, e *session.EntryResult) {
 
 func walkWaitHollow(e *session.Wait) bool { return hollow(e, walkWait) }
 
+func walkActorHollow(e *session.Actor) bool { return hollow(e, walkActor) }
+
 // stateShape changes with any field of the state.
-const stateShape = "f91dbbbcbb3c"
+const stateShape = "8e11425f7b56"
