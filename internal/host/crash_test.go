@@ -51,19 +51,20 @@ func TestManyStopsDuringOneTurn(t *testing.T) {
 	w := newWorld(t)
 	k := key("s1")
 	w.open(k, config())
-	id := ident.RunID(0)
+	w.model.script(answer{first: "x", gate: make(chan struct{})})
+	id := w.submit(k, "a", "hi")
 	for i := range 10 {
-		w.model.script(answer{first: "x", gate: make(chan struct{})})
-		if i == 0 {
-			id = w.submit(k, "a", "hi")
-		}
 		<-w.model.started
 		require.NoError(t, w.engine.Stop(w.ctx()))
 		_, err := w.do(k, &session.RequestRun{Input: text("x"), Asked: asked("")})
 		require.ErrorIs(t, err, host.ErrStopping)
+		next := answer{first: "x", gate: make(chan struct{})}
+		if i == 9 {
+			next = answer{text: "at last"}
+		}
+		w.model.script(next)
 		w.restart()
 	}
-	w.model.script(answer{text: "at last"})
 	w.untilIdle(k)
 	require.Equal(t, "at last", w.run(k, id).Output.Text)
 }

@@ -55,8 +55,8 @@ type driver struct {
 	head     Head
 	meta     Meta
 	loaded   bool
-	broken   error // what loading came to, when it did not
-	claimed  bool  // this task has claimed the session's work
+	broken   error     // what loading came to, when it did not
+	claimed  bool      // this task has claimed the session's work
 	flights  []*flight // in order of start
 	watchers []*watcher
 	wakeAt   ident.Instant

@@ -86,7 +86,7 @@ type Engine struct {
 	// base is what Start was given: the life of every session's task, which
 	// outlives the request that started it.
 	base context.Context //nolint:containedctx // see above
-	wake     atomic.Value // signalBox: the sweeper's, fired at a stop
+	wake atomic.Value    // signalBox: the sweeper's, fired at a stop
 }
 
 // New makes an engine. It does nothing until Start, which must come first.

@@ -118,7 +118,9 @@ func TestQuestionsAreAskedAndAnswered(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, todo, 1)
 	w.must(k, &session.AnswerQuestion{Run: id, Question: 1, Answers: []session.Answer{{Item: "tone", Values: []string{"warm 🌞"}}}, Asked: asked("")})
-	w.until(k, "the ask", func(s *session.State) bool { return s.Active != nil && len(s.Active.Questions) == 1 && s.Active.Questions[0].Source == session.SourceAsk })
+	w.until(k, "the ask", func(s *session.State) bool {
+		return s.Active != nil && len(s.Active.Questions) == 1 && s.Active.Questions[0].Source == session.SourceAsk
+	})
 	require.Contains(t, w.model.seen()[0].Messages[1].Parts[0].Text, "warm 🌞")
 	w.must(k, &session.AnswerQuestion{Run: id, Question: 2, Skip: true, Asked: asked("")})
 	w.untilIdle(k)
