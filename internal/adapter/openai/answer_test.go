@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -230,7 +231,7 @@ func TestStreamsThatBreak(t *testing.T) {
 
 			var f *host.Fault
 
-			require.ErrorAs(t, m.broken(target{}, nil, err, true), &f)
+			require.ErrorAs(t, m.broken(nil, err, true), &f)
 			require.True(t, f.Sent)
 
 			switch {
@@ -372,4 +373,23 @@ func checkFuzzed(t *testing.T, res host.ModelResult, err error) {
 	if !json.Valid(body) || !utf8.Valid(body) || string(body) != cleanJSON(string(body)) {
 		t.Fatalf("the answer goes back as %q", body)
 	}
+}
+
+func TestNothingIsHandedOnAfterACancel(t *testing.T) {
+	t.Parallel()
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+
+	heard := 0
+	a := newAnswer(func(host.Delta) {
+		heard++
+
+		cancel()
+	}, "fam")
+
+	body := openaitest.Stream(openaitest.Delta(`{"content":"one"}`, ""), openaitest.Delta(`{"content":"two"}`, "stop"))
+	err := a.read(ctx, &http.Response{Body: io.NopCloser(strings.NewReader(body))})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 1, heard)
 }

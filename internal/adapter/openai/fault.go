@@ -49,23 +49,23 @@ func (m *Model) unsent(class, message string) *host.Fault {
 
 // stopped is the end of a call whose ctx is done. That a deadline has passed is
 // a timeout that may be tried again; a cancel is nobody's fault.
-func (m *Model) stopped(err error) error {
+func (m *Model) stopped(err error, sent bool) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 
 	return &host.Fault{
-		Class: host.ClassTimeout, Message: m.cfg.Name + ": no whole answer before the deadline of the call", Sent: true, Err: err,
+		Class: host.ClassTimeout, Message: m.cfg.Name + ": no whole answer before the deadline of the call", Sent: sent, Err: err,
 	}
 }
 
 // broken is the fault for an exchange that did not come to its end.
-func (m *Model) broken(to target, cause, err error, sent bool) error {
+func (m *Model) broken(cause, err error, sent bool) error {
 	if known, ok := errors.AsType[*host.Fault](err); ok {
 		// A dialer that refuses an address, or the decoder.
 		fault := *known
 		fault.Sent = fault.Sent || sent
-		fault.Message = m.clean(to, fault.Message)
+		fault.Message = m.clean(fault.Message)
 
 		return &fault
 	}
@@ -88,7 +88,7 @@ func (m *Model) broken(to target, cause, err error, sent bool) error {
 		}
 	}
 
-	fault.Message = m.clean(to, fault.Message)
+	fault.Message = m.clean(fault.Message)
 
 	return fault
 }
@@ -114,7 +114,7 @@ func isTimeout(err error) bool {
 }
 
 // refusal is the fault for a status that is no success.
-func (m *Model) refusal(to target, res *http.Response) error {
+func (m *Model) refusal(res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, errorBytesMax)) // as much as there is
 
 	said := parseSaid(body)
@@ -130,7 +130,7 @@ func (m *Model) refusal(to target, res *http.Response) error {
 		text = "the server redirects, which is not followed: set the base URL to where it points"
 	}
 
-	fault.Message = m.clean(to, fmt.Sprintf("status %d: %s", res.StatusCode, text))
+	fault.Message = m.clean(fmt.Sprintf("status %d: %s", res.StatusCode, text))
 	fault.RetryAfterMs = retryAfter(res.Header)
 
 	return fault
@@ -313,12 +313,9 @@ func clampMs(ms float64) int64 {
 
 // clean makes a provider's words fit to be shown and stored: no credential, no
 // broken text, not too long, and who said it.
-func (m *Model) clean(to target, text string) string {
-	if to.key != "" {
-		text = strings.ReplaceAll(text, to.key, redacted)
-	}
-
-	if m.cfg.APIKey != "" {
+func (m *Model) clean(text string) string {
+	// Words like "ollama" stand in for keys where none is needed.
+	if len(m.cfg.APIKey) >= secretBytesMin {
 		text = strings.ReplaceAll(text, m.cfg.APIKey, redacted)
 	}
 
@@ -342,7 +339,10 @@ func clip(s string) string {
 	return s[:cut] + more
 }
 
-const redacted = "[redacted]"
+const (
+	redacted       = "[redacted]"
+	secretBytesMin = 12 // shorter ones are words
+)
 
 // redact takes out what looks like a key: some providers quote the one that
 // they refuse.
@@ -393,10 +393,8 @@ func tokenLen(s string) int {
 }
 
 func looksSecret(token string) bool {
-	const least = 12 // shorter ones are words
-
 	for _, prefix := range [...]string{"sk-", "pk-", "rk-", "gsk_", "xai-", "hf_", "AIza", "eyJ"} {
-		if len(token) >= least && strings.HasPrefix(token, prefix) {
+		if len(token) >= secretBytesMin && strings.HasPrefix(token, prefix) {
 			return true
 		}
 	}

@@ -211,7 +211,7 @@ func (m *Model) Info(model session.Model) host.ModelInfo {
 // the text and the usage that had come before it.
 func (m *Model) Generate(ctx context.Context, req host.ModelRequest, sink func(host.Delta)) (host.ModelResult, error) {
 	if err := ctx.Err(); err != nil {
-		return host.ModelResult{}, m.stopped(err)
+		return host.ModelResult{}, m.stopped(err, false)
 	}
 
 	to, err := m.target(req.Model)

@@ -65,11 +65,11 @@ func (m *Model) send(parent context.Context, to target, body []byte, answer *ans
 	// its body, which is why the status is looked at before the error.
 	switch err := stream.Err(); {
 	case parent.Err() != nil:
-		return m.stopped(parent.Err())
+		return m.stopped(parent.Err(), wire.mayHaveSent())
 	case res != nil && res.StatusCode >= http.StatusMultipleChoices:
-		return m.refusal(to, res)
+		return m.refusal(res)
 	case err != nil:
-		return m.broken(to, context.Cause(ctx), err, wire.mayHaveSent())
+		return m.broken(context.Cause(ctx), err, wire.mayHaveSent())
 	}
 
 	err := answer.read(parent, res)
@@ -78,10 +78,10 @@ func (m *Model) send(parent context.Context, to target, body []byte, answer *ans
 	case err == nil:
 		return nil // a whole answer is one, whoever has stopped waiting for it
 	case parent.Err() != nil:
-		return m.stopped(parent.Err())
+		return m.stopped(parent.Err(), wire.mayHaveSent())
 	}
 
-	return m.broken(to, context.Cause(ctx), err, true)
+	return m.broken(context.Cause(ctx), err, true)
 }
 
 // wire watches what a transport does with a request.

@@ -1,8 +1,10 @@
 package scripted_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -235,4 +237,21 @@ func TestTheDemoSaysWhatItIs(t *testing.T) {
 	k = begin(t, "[Earlier messages of this conversation are represented by this summary.]\nSo far the person asked:\n- Add notes")
 	res := k.say("tell me a joke").answer()
 	require.Empty(t, res.Calls)
+}
+
+func TestTheDemoStopsBetweenWords(t *testing.T) {
+	t.Parallel()
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+
+	k := begin(t, "help")
+	_, err := scripted.New(scripted.Config{Pace: 24 * time.Hour}).Generate(ctx, k.req, quiet)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, host.ClassTimeout, fault(t, err).Class)
+
+	// A pace changes nothing but the time.
+	res, err := scripted.New(scripted.Config{Pace: time.Nanosecond}).Generate(t.Context(), k.req, quiet)
+	require.NoError(t, err)
+	require.Equal(t, k.answer(), res)
 }
