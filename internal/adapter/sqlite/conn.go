@@ -121,7 +121,8 @@ func fault(op string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, sqlite3.FULL), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	// The shared memory between connections is a file too, and grows.
+	case errors.Is(err, sqlite3.FULL), errors.Is(err, sqlite3.IOERR_SHMSIZE), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Errorf("%s: %w: %w", op, host.ErrFull, err)
 	case errors.Is(err, sqlite3.CORRUPT), errors.Is(err, sqlite3.NOTADB):
 		return fmt.Errorf("%s: %w: %w", op, ErrCorrupt, err)
@@ -177,7 +178,7 @@ func (r *readers) take(ctx context.Context) (*conn, error) {
 	case c := <-r.idle:
 		return c, nil
 	case <-r.room:
-		c, err := connect(r.path)
+		c, err := connect(r.path, "os")
 		if err != nil {
 			r.room <- struct{}{}
 		}

@@ -45,6 +45,9 @@ type Options struct {
 	Now func() ident.Instant
 	// Readers is how many reads go on at once; the default is 4.
 	Readers int
+
+	// fileSystem replaces gathering in tests of a disk that fails.
+	fileSystem string
 }
 
 // Stats counts what a Store did since it was opened.
@@ -91,6 +94,9 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data folder: %w", err)
 	}
+	if o.fileSystem == "" {
+		o.fileSystem = gathering
+	}
 	lock, err := lockFolder(filepath.Join(dir, "lock"))
 	if err != nil {
 		return nil, err
@@ -104,7 +110,7 @@ func Open(dir string, o Options) (*Store, error) {
 
 func (s *Store) open(o Options) error {
 	path := filepath.Join(s.dir, databaseName)
-	w, err := openDatabase(path)
+	w, err := openDatabase(path, o.fileSystem)
 	if err != nil {
 		return err
 	}
