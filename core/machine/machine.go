@@ -70,8 +70,8 @@ type Ready struct {
 type Observe func(before *session.State, en session.Entry, after *session.State)
 
 // Step feeds inputs to a tentative copy of the state, each followed by Plan
-// until it rests. A refused input leaves no trace. An error is a *Divergence
-// (or wraps ErrNewer): nothing of the step may be committed.
+// until it rests. A refused input leaves no trace. An error is a *Divergence,
+// or wraps ErrBatch or ErrTime: nothing of the step may be committed.
 func (m *Machine) Step(env session.Env, observe Observe, inputs ...session.Command) (Ready, error) {
 	if env.At < m.state.At {
 		return Ready{}, fmt.Errorf("instant %d is before the last entry's %d: %w", env.At, m.state.At, ErrTime)
@@ -103,6 +103,9 @@ func (m *Machine) Step(env session.Env, observe Observe, inputs ...session.Comma
 		}
 	}
 	if len(st.entries) > session.BatchEventsMax {
+		if len(inputs) > 1 {
+			return Ready{}, fmt.Errorf("%d inputs make %d events: %w", len(inputs), len(st.entries), ErrBatch)
+		}
 		return Ready{}, &session.Divergence{Seq: m.state.Seq, Code: "batch", Detail: fmt.Sprintf("a step of %d events", len(st.entries))}
 	}
 	rd.Entries, rd.State, rd.Work = st.entries, st.s, st.work
@@ -113,6 +116,10 @@ func (m *Machine) Step(env session.Env, observe Observe, inputs ...session.Comma
 	}
 	return rd, nil
 }
+
+// ErrBatch is wrapped when several inputs make more events than one commit
+// holds. Nothing was taken; each of them alone fits.
+var ErrBatch = errors.New("too many inputs for one step")
 
 // ErrTime is wrapped when a step is given an instant before the last entry's.
 var ErrTime = errors.New("time went back")

@@ -87,9 +87,12 @@ func verbMany(w *world, a *args) string {
 	return fmt.Sprintf("%d calls, %d ran\n", len(o.Calls), ran) + w.head()
 }
 
-// verbSize shows how large a checkpoint of the state is, in steps of 64 bytes.
-func verbSize(w *world, _ *args) string {
+// verbSize says whether a checkpoint of the state is below a size: size below=2000.
+func verbSize(w *world, a *args) string {
 	data, err := wire.EncodeCheckpoint(w.state())
 	require.NoError(w.t, err)
-	return fmt.Sprintf("%d x 64 bytes\n", len(data)/64)
+	if most := a.num("below", 0); int64(len(data)) < most {
+		return fmt.Sprintf("below %d bytes\n", most)
+	}
+	return fmt.Sprintf("%d bytes\n", len(data))
 }

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,7 +22,7 @@ const start ident.Instant = 1000
 // world is all that is outside of the session: log, rows, clock, tools, and
 // the effects that somebody is performing.
 type world struct {
-	t    testing.TB
+	t    tester
 	warm bool // the machine is kept from step to step
 	m    *machine.Machine
 	log  [][]byte
@@ -37,6 +36,12 @@ type world struct {
 
 	pending []effect
 	wake    ident.Instant
+}
+
+// tester is what a world needs of a test; rapid's has it, too.
+type tester interface {
+	require.TestingT
+	Helper()
 }
 
 // effect is one that somebody performs now.
@@ -87,6 +92,7 @@ func (w *world) step(by who, inputs ...session.Command) string {
 	w.state()
 	for _, in := range inputs {
 		w.rows.complete(in)
+		w.laws.heard(in)
 	}
 	env := w.env(by)
 	rd := w.tried(env, inputs)
@@ -126,6 +132,7 @@ func (w *world) tried(env session.Env, inputs []session.Command) machine.Ready {
 		require.Equal(w.t, last, wire.StateSum(*before), "before %s it was not as it is shown", en.Event.Kind())
 		last = wire.StateSum(*after)
 		w.rows.observe(before, en, after)
+		w.event(env, before, en)
 	}
 	rd, err := w.m.Step(env, observe, inputs...)
 	require.NoError(w.t, err)
@@ -140,7 +147,7 @@ func (w *world) tried(env session.Env, inputs []session.Command) machine.Ready {
 	return rd
 }
 
-func encoded(t testing.TB, entries []session.Entry) []string {
+func encoded(t tester, entries []session.Entry) []string {
 	t.Helper()
 	out := make([]string, 0, len(entries))
 	for _, e := range entries {

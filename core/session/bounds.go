@@ -8,6 +8,7 @@ const (
 	QueueMax        = 32   // queued runs; refused
 	SteersMax       = 16   // steers not yet delivered, per run; refused
 	CallsMax        = 32   // tool calls of one turn; the others get not_run
+	CallsKept       = 40   // tool calls of one turn that are recorded at all; of a model that has run wild the rest is dropped
 	InFlightMax     = 8    // calls running at once; the others wait
 	PromisesMax     = 32   // pending promises; the call fails
 	ApprovalsMax    = 32   // pending approvals (a batch has at most CallsMax)

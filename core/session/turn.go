@@ -337,10 +337,9 @@ func retryAt(f *FaultInfo, failures int, firstAt, now ident.Instant) ident.Insta
 func (s *State) completedTurn(r *Run, c *ModelOutcome) []Event {
 	ev := make([]Event, 0, 2+len(c.Calls)+len(r.Steers))
 	calls, item := c.Calls, c.Item
-	if len(calls) > 2*CallsMax {
-		// Calls beyond CallsMax get the result not_run; of a model that has
-		// run wild the rest is dropped, and with it the provider's own form.
-		calls, item = calls[:2*CallsMax], nil
+	if len(calls) > CallsKept {
+		// With the calls the provider's own form goes, which still has them.
+		calls, item = calls[:CallsKept], nil
 	}
 	ev = append(ev, &MessageAdded{Entry: s.Cursors.Entry + 1, Run: r.ID, Turn: c.Turn, Role: RoleAssistant, Source: FromModel, Text: c.Text, Item: item})
 	for i, p := range calls {
