@@ -107,9 +107,9 @@ func (s *Store) LatestCheckpoints(ctx context.Context, key host.Key) (latest []h
 
 // PutStash implements host.Stash.
 func (s *Store) PutStash(ctx context.Context, key host.Key, name string, data []byte, until ident.Instant, ifAbsent bool) (existing []byte, err error) {
-	err = s.do(ctx, Op{Name: "stash.put", Key: key}, func() error {
+	err = s.doAt(ctx, Op{Name: "stash.put", Key: key, timed: ifAbsent}, func(now ident.Instant) error {
 		k := stashKey{key, name}
-		if old, there := s.stash[k]; there && ifAbsent && (s.now == nil || s.now() < old.until) {
+		if old, there := s.stash[k]; there && ifAbsent && now < old.until {
 			existing = append([]byte{}, old.data...)
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/host"
 )
 
@@ -24,6 +25,8 @@ type Op struct {
 	Name   string
 	Key    host.Key
 	Commit *host.Commit
+
+	timed bool // it asks what time it is
 }
 
 // Injector makes faults. It is called before and after each operation; an
@@ -40,6 +43,12 @@ var ErrInjectConflict = errors.New("injected conflict")
 // do performs one operation. The context is looked at first, and again after
 // the injector has taken its time: a call that was cancelled does nothing.
 func (s *Store) do(ctx context.Context, op Op, perform func() error) error {
+	return s.doAt(ctx, op, func(ident.Instant) error { return perform() })
+}
+
+// doAt is do with the time, which is asked before the lock is taken: a
+// simulated clock may be a scheduling point.
+func (s *Store) doAt(ctx context.Context, op Op, perform func(now ident.Instant) error) error {
 	if err := ctx.Err(); err != nil {
 		return err //nolint:wrapcheck // the caller compares it with its own
 	}
@@ -51,7 +60,11 @@ func (s *Store) do(ctx context.Context, op Op, perform func() error) error {
 			return err //nolint:wrapcheck // as above
 		}
 	}
-	err := s.locked(perform)
+	var now ident.Instant
+	if op.timed && s.now != nil {
+		now = s.now()
+	}
+	err := s.locked(func() error { return perform(now) })
 	if s.inject != nil {
 		if lost := s.inject(ctx, op, After); lost != nil {
 			return lost

@@ -121,3 +121,33 @@ func TestWhatIsReadIsACopy(t *testing.T) {
 		head.Quarantine.Code, meta.Metadata["k"], row.Data[0], page[0].Data[0] = "b", "b", 'b', 'b'
 	}
 }
+
+// TestTheClockMayUseTheStore: it is asked without a lock, as the scheduling
+// point that a simulated one is.
+func TestTheClockMayUseTheStore(t *testing.T) {
+	t.Parallel()
+	var s *memory.Store
+	asked := 0
+	now := func() ident.Instant {
+		asked++
+		_, _ = s.Head(context.Background(), host.Key{})
+		return 5
+	}
+	s = memory.New(memory.Options{Now: now})
+	key := host.Key{Tenant: "t", Session: "s"}
+	for _, want := range []string{"", "a"} {
+		existing, err := s.PutStash(t.Context(), key, "n", []byte("a"), 10, true)
+		require.NoError(t, err)
+		require.Equal(t, want, string(existing))
+	}
+	var w *memory.Waker
+	w = memory.NewWaker(memory.WakerOptions{Now: func() ident.Instant {
+		_, _ = w.Alive(context.Background(), key, "i", 1)
+		return now()
+	}})
+	require.NoError(t, w.Start(t.Context(), key, "i", 1))
+	token, err := w.Park(t.Context(), key, "i", 1, 6)
+	require.NoError(t, err)
+	require.NoError(t, w.Complete(t.Context(), token))
+	require.Equal(t, 3, asked)
+}

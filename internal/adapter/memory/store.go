@@ -26,7 +26,7 @@ import (
 // Options of a Store.
 type Options struct {
 	// Now judges the expiry of stashed documents when one is put if absent.
-	// Without it nothing has expired by then.
+	// Without it nothing has expired by then. It is called without a lock.
 	Now func() ident.Instant
 	// Inject is asked before and after every operation.
 	Inject Injector

@@ -109,20 +109,20 @@ func (w *Waker) Park(ctx context.Context, key host.Key, inc string, epoch uint64
 
 // Complete implements host.Waker.
 func (w *Waker) Complete(ctx context.Context, name string) error {
-	w.mu.Lock()
-	var key host.Key
-	if t := w.tokens[name]; t != nil {
-		key = t.of.Key
+	var now ident.Instant
+	ask := func() {
+		if w.opts.Now != nil {
+			now = w.opts.Now()
+		}
 	}
-	w.mu.Unlock()
-	return w.do(ctx, Op{Name: "waker.complete", Key: key}, func() (follow func(), err error) {
+	return w.doAfter(ctx, Op{Name: "waker.complete", Key: w.keyOf(name)}, ask, func() (follow func(), err error) {
 		t := w.tokens[name]
 		switch {
 		case t == nil:
 			return nil, host.ErrTokenLost
 		case t.done:
 			return nil, host.ErrTokenDone
-		case t.deadline != 0 && w.opts.Now() >= t.deadline:
+		case t.deadline != 0 && now >= t.deadline:
 			return nil, host.ErrTokenTimedOut
 		}
 		t.done = true
@@ -132,6 +132,15 @@ func (w *Waker) Complete(ctx context.Context, name string) error {
 			}
 		}, t.of), nil
 	})
+}
+
+func (w *Waker) keyOf(name string) host.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t := w.tokens[name]; t != nil {
+		return t.of.Key
+	}
+	return host.Key{}
 }
 
 // Alive implements host.Waker.
@@ -174,6 +183,12 @@ func (w *Waker) call(then func(a Activation), a Activation) func() {
 func nothing() {}
 
 func (w *Waker) do(ctx context.Context, op Op, perform func() (follow func(), err error)) error {
+	return w.doAfter(ctx, op, nothing, perform)
+}
+
+// doAfter calls first before the lock is taken: a simulated clock may be a
+// scheduling point.
+func (w *Waker) doAfter(ctx context.Context, op Op, first func(), perform func() (follow func(), err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err //nolint:wrapcheck // the caller compares it with its own
 	}
@@ -185,6 +200,7 @@ func (w *Waker) do(ctx context.Context, op Op, perform func() (follow func(), er
 			return err //nolint:wrapcheck // as above
 		}
 	}
+	first()
 	follow, err := w.locked(perform)
 	if err == nil {
 		follow()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	sqlite3 "github.com/ncruces/go-sqlite3"
@@ -47,7 +48,8 @@ func openDatabase(path, fileSystem string) (*conn, error) {
 // connect opens a connection with the settings that all of them have.
 func connect(path, fileSystem string) (*conn, error) {
 	query := url.Values{"modeof": {path}, "vfs": {fileSystem}}
-	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}
+	// SQLite knows no plus for a space.
+	uri := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: strings.ReplaceAll(query.Encode(), "+", "%20")}
 	db, err := sqlite3.OpenFlags(uri.String(), sqlite3.OPEN_READWRITE|sqlite3.OPEN_URI)
 	if err != nil {
 		return nil, fault("connect", err)

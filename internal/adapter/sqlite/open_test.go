@@ -178,6 +178,21 @@ func TestNobodyElseMayReadTheFolder(t *testing.T) {
 	require.GreaterOrEqual(t, seen, 8, "folder, lock, database, wal, shm, blobs, its two levels, a blob")
 }
 
+func TestAFolderMayHaveAnyName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"my data", "100% + ?x=1&y#z", "tür ;:@", "%20", "a//b"} {
+		dir := filepath.Join(t.TempDir(), name)
+		s := open(t, dir)
+		c := creation("s1")
+		c.Blobs = []host.Blob{sized("large", rowMax+1)}
+		require.NoError(t, s.Commit(t.Context(), c))
+		_, err := s.Head(t.Context(), c.Key)
+		require.NoError(t, err)
+		require.FileExists(t, filepath.Join(dir, databaseName+"-wal"))
+		require.NoError(t, s.Close())
+	}
+}
+
 func TestFoldersWithoutASessionAreSweptAtOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
