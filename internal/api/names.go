@@ -28,7 +28,7 @@ func (s *server) checkNames(schema *huma.Schema, body []byte) *Problem {
 		p.Errors = c.cased
 		return p
 	case len(c.unknown) > 0:
-		p := problem(host.CodeValidation, "a field is not known")
+		p := problem(host.CodeValidation, "the body has a field that is not known, or no value")
 		p.Errors = c.unknown
 		return p
 	}
@@ -70,6 +70,9 @@ func (c *nameCheck) object(schema *huma.Schema, v map[string]any, at string) {
 	slices.Sort(names)
 	for _, name := range names {
 		if field := schema.Properties[name]; field != nil {
+			if v[name] == nil && !takesNull(resolveRef(c.registry, field)) {
+				c.unknown = append(c.unknown, FieldError{at + "." + name, "null is no value of this field; leave it out"})
+			}
 			c.walk(field, v[name], at+"."+name)
 			continue
 		}
@@ -86,6 +89,12 @@ func (c *nameCheck) object(schema *huma.Schema, v map[string]any, at string) {
 			}
 		}
 	}
+}
+
+// takesNull says whether null is a value of a schema. huma would take it for a
+// field that is left out.
+func takesNull(schema *huma.Schema) bool {
+	return schema.Nullable || schema.Type == "" && len(schema.OneOf) == 0
 }
 
 // folded is the known name that encoding/json would take another one for.

@@ -92,9 +92,9 @@ type CreateSession struct {
 
 // PatchSession changes what lists show of a session.
 type PatchSession struct {
-	Name                 Maybe[string]             `json:"name,omitzero" doc:"null takes the name away."`
+	Name                 Maybe[string] `json:"name,omitzero" doc:"null takes the name away."`
 	Metadata             MetadataPatch `json:"metadata,omitempty" doc:"Merged; null removes a key."`
-	DeleteAfterCloseDays Maybe[int64]              `json:"deleteAfterCloseDays,omitzero" doc:"null keeps the session."`
+	DeleteAfterCloseDays Maybe[int64]  `json:"deleteAfterCloseDays,omitzero" doc:"null keeps the session."`
 }
 
 // MetadataPatch is merged into a session's metadata; nil removes a key.

@@ -25,7 +25,9 @@ type view struct {
 	err error
 }
 
-func (s *server) view(ctx context.Context, key host.Key) *view { return &view{s: s, ctx: ctx, key: key} }
+func (s *server) view(ctx context.Context, key host.Key) *view {
+	return &view{s: s, ctx: ctx, key: key}
+}
 
 // read is a payload's text, at most limit bytes of it.
 func (v *view) read(p blob.Payload, limit int) string {
