@@ -69,6 +69,9 @@ func (w *world) event(env session.Env, before *session.State, en session.Entry) 
 		w.end(e.Run.String())
 	case *session.RunFailed:
 		w.end(e.Run.String())
+		if e.Failure.Limit == "maxTurns" {
+			require.Equal(w.t, e.Failure.Used, before.Active.Turns, "the closing turn is counted")
+		}
 	case *session.RunCancelled:
 		w.end(e.Run.String())
 	}

@@ -104,6 +104,7 @@ type (
 		Status  string // resolved or failed
 		Value   blob.Payload
 		Error   blob.Payload
+		Usage   Usage // of a child session, for its parent's totals
 		Settled *Promise
 		Asked
 	}

@@ -114,6 +114,7 @@ type (
 		Status  string          `json:"status"` // resolved, failed, cancelled, expired
 		Value   blob.Payload    `json:"value,omitzero"`
 		Error   blob.Payload    `json:"error,omitzero"`
+		Usage   Usage           `json:"usage,omitzero"` // of the session that answered
 		Who
 	}
 	// PromiseDetached lets it outlive its run.

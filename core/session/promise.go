@@ -31,6 +31,11 @@ func (e *PromiseSettled) apply(s *State, _ *Entry) error {
 		return diverge("promise", "%s is not pending", e.Promise)
 	}
 	p.Status, p.Value, p.Error = e.Status, e.Value, e.Error
+	if r := s.Active; r != nil && r.ID == p.Run {
+		s.charge(s.run(), e.Usage)
+	} else {
+		s.charge(nil, e.Usage)
+	}
 	if p.Run == 0 {
 		// Nobody can await a detached one any more.
 		s.Promises = slices.DeleteFunc(s.Promises, func(q Promise) bool { return q.ID == e.Promise })
@@ -127,7 +132,7 @@ func (s *State) admitSettle(c *SettlePromise) ([]Event, Reply, error) {
 	if c.Status != Resolved && c.Status != Failed {
 		return nil, Reply{}, reject(CodeValidation, "status is resolved or failed")
 	}
-	return s.settle(p, &PromiseSettled{Promise: p.ID, Run: p.Run, Status: c.Status, Value: c.Value, Error: c.Error, Who: c.who()}), Reply{Run: p.Run}, nil
+	return s.settle(p, &PromiseSettled{Promise: p.ID, Run: p.Run, Status: c.Status, Value: c.Value, Error: c.Error, Usage: c.Usage, Who: c.who()}), Reply{Run: p.Run}, nil
 }
 
 // settle ends a promise. A detached one has nobody waiting: its result becomes

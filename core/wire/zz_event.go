@@ -473,6 +473,7 @@ func walkPromiseSettled(v visitor, e *session.PromiseSettled) {
 	v.str(`"status":`, &e.Status, must)
 	v.payload(`"value":`, &e.Value, opt)
 	v.payload(`"error":`, &e.Error, opt)
+	omitzero(v, `"usage":`, &e.Usage, isZero, walkUsage)
 	walkWho(v, &e.Who)
 }
 
