@@ -169,6 +169,8 @@ func (s *server) readBody(w http.ResponseWriter, r *http.Request, rt *route) ([]
 	if p := checkMedia(r.Header); p != nil {
 		return nil, p
 	}
+	// What huma compares byte by byte.
+	r.Header.Set("Content-Type", "application/json")
 	if err := strict.Check(body); err != nil {
 		return nil, invalidAt("body", err.Error())
 	}

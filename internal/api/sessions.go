@@ -292,7 +292,20 @@ type releaseInput struct {
 	Body *Empty
 }
 
+// releaseSession refolds a session that is quarantined; another one is as it
+// is.
 func (s *server) releaseSession(ctx context.Context, in *releaseInput) (*reply[Session], error) {
+	key, err := in.key(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.Engine.View(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if d.Head.Quarantine == nil {
+		return s.session(ctx, key, &d, http.StatusOK)
+	}
 	asked, err := s.asked(requestOf(ctx), "")
 	if err != nil {
 		return nil, err

@@ -91,12 +91,15 @@ func (c *Config) toHost(sp *host.Spill, to *host.Config) error {
 	if err != nil {
 		return err
 	}
+	approvals, err := c.Approvals.toHost()
+	if err != nil {
+		return err
+	}
 	*to = host.Config{
 		Model: host.Model{
 			Provider: c.Model.Provider, Model: c.Model.Model, BaseURL: c.Model.BaseURL, Params: paramsText(c.Model.Params), MaxOutput: maxOutput(c.Model.Params),
 		},
-		Limits:    limits,
-		Approvals: c.Approvals.toHost(),
+		Limits: limits, Approvals: approvals,
 	}
 	sp.Text(&to.Instructions, c.Instructions)
 	if to.Tools, err = grants(c.Tools); err != nil {
@@ -170,9 +173,12 @@ func (l *Limits) toHost(at string) (host.Limits, error) {
 	return out, nil
 }
 
-func (a *ApprovalPolicy) toHost() host.ApprovalPolicy {
+func (a *ApprovalPolicy) toHost() (host.ApprovalPolicy, error) {
 	out := host.ApprovalPolicy{Default: a.Default}
 	for tool, r := range a.Tools {
+		if _, err := ident.ParseName("tool", strings.TrimSuffix(tool, ".*")); err != nil {
+			return out, unfit("body.config.approvals.tools.*", "the key is a tool's name, or prefix.*")
+		}
 		rule := host.ApprovalRule{Tool: tool, Role: r.Role, TTLMs: r.TTLSeconds * ident.Second, Remember: r.Remember}
 		if r.Require != nil {
 			rule.Require = requireNo
@@ -183,7 +189,7 @@ func (a *ApprovalPolicy) toHost() host.ApprovalPolicy {
 		out.Tools = append(out.Tools, rule)
 	}
 	slices.SortFunc(out.Tools, func(a, b host.ApprovalRule) int { return strings.Compare(a.Tool, b.Tool) })
-	return out
+	return out, nil
 }
 
 func grants(in []ToolGrant) ([]host.ToolGrant, error) {
