@@ -162,8 +162,7 @@ func (st *step) take(in session.Command) (Result, error) {
 	var res Result
 	for round := 0; ; round++ {
 		ev, reply, err := session.Admit(st.s, in, st.env)
-		var rej *session.Rejection
-		if errors.As(err, &rej) {
+		if rej, ok := errors.AsType[*session.Rejection](err); ok {
 			return Result{Refused: rej}, nil
 		}
 		if err != nil {

@@ -35,7 +35,7 @@ type held struct {
 }
 
 func newLaws() laws {
-	return laws{rng: rand.New(rand.NewPCG(1, 2)), facts: newFacts()} //nolint:gosec // cuts of a test, the same each time
+	return laws{rng: rand.New(rand.NewPCG(1, 2)), facts: newFacts()}
 }
 
 func (w *world) check(env session.Env, rd machine.Ready) {

@@ -48,7 +48,7 @@ func verbDecide(w *world, a *args) string {
 	return w.step(by, c)
 }
 
-func (a *args) ofRun() ident.RunID { return ident.RunID(a.num("run", 0)) } //nolint:gosec // a small number of a script
+func (a *args) ofRun() ident.RunID { return ident.RunID(a.num("run", 0)) }
 
 func (a *args) approval(n string) ident.ApprovalID {
 	a.t.Helper()

@@ -25,7 +25,7 @@ func verbModel(w *world, a *args) string {
 	s := w.state()
 	o := &session.ModelOutcome{
 		Text: a.text("text"), Finish: a.str("finish"), Usage: a.usage(), Aborted: a.flag("aborted"), Fault: a.fault(), Model: a.str("reported"),
-		Turn: ident.TurnID(a.num("turn", 0)), Attempt: int(a.num("attempt", 0)), //nolint:gosec // small numbers of a script
+		Turn: ident.TurnID(a.num("turn", 0)), Attempt: int(a.num("attempt", 0)),
 	}
 	if item := a.str("item"); item != "" {
 		o.Item = &session.Item{Kind: "raw", Family: "m", Data: payload(item)}

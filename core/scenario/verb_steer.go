@@ -15,7 +15,7 @@ func verbSteer(w *world, a *args) string {
 // run is the run named, else the active one, else the last one.
 func (a *args) run(w *world) ident.RunID {
 	if n := a.num("run", 0); n > 0 {
-		return ident.RunID(n) //nolint:gosec // a small number of a script
+		return ident.RunID(n)
 	}
 	s := w.state()
 	if s.Active != nil {

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -73,7 +74,7 @@ func verbMany(w *world, a *args) string {
 	s := w.state()
 	o := &session.ModelOutcome{Turn: turn, Attempt: attempt, Finish: "tools"}
 	for i := range a.number() {
-		o.Calls = append(o.Calls, w.screen(&s, "read", fmt.Sprint(i+1)))
+		o.Calls = append(o.Calls, w.screen(&s, "read", strconv.FormatUint(i+1, 10)))
 	}
 	w.done(session.Claim{Kind: session.ClaimModel, Turn: turn, Attempt: attempt})
 	w.step(driver, o)

@@ -35,8 +35,8 @@ func (e *ApprovalRequested) apply(s *State, en *Entry) error {
 	}
 	c.Approval, c.Edited = e.Approval, blob.Payload{}
 	// One asked about again has a row for what was decided before.
-	asked := slices.DeleteFunc(slices.Clone(r.Approvals), func(a Approval) bool { return a.Call == e.Call })
-	r.Approvals = append(asked, Approval{
+	r.Approvals = slices.DeleteFunc(slices.Clone(r.Approvals), func(a Approval) bool { return a.Call == e.Call })
+	r.Approvals = append(r.Approvals, Approval{
 		ID: e.Approval, Call: e.Call, Why: e.Why, Definition: e.Definition, Arguments: e.Arguments,
 		Role: e.Role, Remember: e.Remember, Status: Pending, At: en.At, ExpiresAt: e.ExpiresAt,
 	})
@@ -66,8 +66,8 @@ func (e *ApprovalDecided) apply(s *State, en *Entry) error {
 }
 
 func (e *ApprovalRemembered) apply(s *State, en *Entry) error {
-	others := slices.DeleteFunc(slices.Clone(s.Remembered), func(g Remembered) bool { return g.Tool == e.Tool && g.Definition == e.Definition })
-	s.Remembered = append(others, Remembered{Tool: e.Tool, Definition: e.Definition, Approval: e.Approval, At: en.At, By: e.By})
+	s.Remembered = slices.DeleteFunc(slices.Clone(s.Remembered), func(g Remembered) bool { return g.Tool == e.Tool && g.Definition == e.Definition })
+	s.Remembered = append(s.Remembered, Remembered{Tool: e.Tool, Definition: e.Definition, Approval: e.Approval, At: en.At, By: e.By})
 	return nil
 }
 
@@ -188,7 +188,7 @@ func (s *State) admitDecisions(c *DecideApprovals, env Env) ([]Event, Reply, err
 			var e []Event
 			e, out = s.decide(c, d, env)
 			if len(e) > 0 && len(ev) == 0 {
-				e[0].(*ApprovalDecided).Submission = c.Submission //nolint:errcheck,forcetypeassert // decide puts it first
+				e[0].(*ApprovalDecided).Submission = c.Submission //nolint:forcetypeassert // decide puts it first
 			}
 			ev = append(ev, e...)
 		}

@@ -209,7 +209,7 @@ func (s *State) editPut(p EditPut, keys []string, e *ContextEdited) EditReply {
 		return fail(reject(CodeValidation, "instructions, and nothing else, stand under instructions.*"))
 	}
 	if err := checkInput(p.Parts); err != nil {
-		r, _ := err.(*Rejection) //nolint:errorlint,errcheck // checkInput makes nothing else
+		r, _ := err.(*Rejection) //nolint:errorlint // checkInput makes nothing else
 		return fail(r)
 	}
 	if old := s.Context.byKey(p.Key); old != nil {

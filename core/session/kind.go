@@ -122,46 +122,6 @@ func (*CompactionStarted) Kind() Kind { return KindCompactionStarted }
 // Kind implements Event.
 func (*CompactionFailed) Kind() Kind { return KindCompactionFailed }
 
-func (*SessionOpened) event()      {}
-func (*SessionConfigured) event()  {}
-func (*SessionClosed) event()      {}
-func (*SessionQuarantined) event() {}
-func (*SessionReleased) event()    {}
-func (*RunAccepted) event()        {}
-func (*RunStarted) event()         {}
-func (*RunSteered) event()         {}
-func (*RunSteerDelivered) event()  {}
-func (*RunSteerRequeued) event()   {}
-func (*RunCancelRequested) event() {}
-func (*RunWaiting) event()         {}
-func (*RunResumed) event()         {}
-func (*RunCompleted) event()       {}
-func (*RunFailed) event()          {}
-func (*RunCancelled) event()       {}
-func (*TurnRequested) event()      {}
-func (*TurnCompleted) event()      {}
-func (*TurnFailed) event()         {}
-func (*TurnCancelled) event()      {}
-func (*ToolsPublished) event()     {}
-func (*MessageAdded) event()       {}
-func (*ToolCalled) event()         {}
-func (*ToolStarted) event()        {}
-func (*ToolCompleted) event()      {}
-func (*ToolLate) event()           {}
-func (*ApprovalRequested) event()  {}
-func (*ApprovalDecided) event()    {}
-func (*ApprovalRemembered) event() {}
-func (*ApprovalForgotten) event()  {}
-func (*QuestionAsked) event()      {}
-func (*QuestionAnswered) event()   {}
-func (*PromiseCreated) event()     {}
-func (*PromiseSettled) event()     {}
-func (*PromiseDetached) event()    {}
-func (*ContextEdited) event()      {}
-func (*ContextCut) event()         {}
-func (*CompactionStarted) event()  {}
-func (*CompactionFailed) event()   {}
-
 // Kinds lists every kind that this build writes, with a zero event of it.
 func Kinds() []Event {
 	return []Event{

@@ -81,8 +81,13 @@ func (s *State) waitsFor(r *Run) (on []string, person bool) {
 		yes  bool
 		name string
 	}{
-		{has.approval, "approval"}, {has.question, "question"}, {has.promise, "promise"}, {has.timer, "timer"},
-		{has.child, "child"}, {has.tool, "tool"}, {r.Turn.Status == TurnRetrying, "retry"},
+		{has.approval, "approval"},
+		{has.question, "question"},
+		{has.promise, "promise"},
+		{has.timer, "timer"},
+		{has.child, "child"},
+		{has.tool, "tool"},
+		{r.Turn.Status == TurnRetrying, "retry"},
 	} {
 		if k.yes {
 			on = append(on, k.name)
