@@ -241,6 +241,16 @@ func (f *FaultInfo) Retryable() bool {
 	return false
 }
 
+// uncertain says that the call may have done its work in spite of the fault: it
+// was sent, and what came back was no refusal.
+func (f *FaultInfo) uncertain() bool {
+	switch f.Class {
+	case "server", "timeout", "network", "other", "":
+		return !f.NotSent
+	}
+	return false
+}
+
 // classStopped is a fault of this process going down: no failure of the call.
 const classStopped = "stopped"
 

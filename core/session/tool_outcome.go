@@ -121,8 +121,9 @@ func (s *State) finish(r *Run, call *Call, e *ToolCompleted) []Event {
 
 func system() Who { return Who{By: ActorSystem, Via: ActorSystem} }
 
-// toolFault decides what a fault means. Nothing sent: failed for certain, and
-// retried if that may help. Sent and not retry-safe: nobody knows.
+// toolFault decides what a fault means. Nothing sent, or refused: failed for
+// certain, and tried again if that may help and can do no harm. Sent and without
+// an answer, and not retry-safe: nobody knows.
 func (s *State) toolFault(r *Run, call *Call, c *ToolOutcome, env Env) []Event {
 	d := s.Toolset.Find(call.Tool)
 	safe := d != nil && d.RetrySafe
@@ -140,7 +141,7 @@ func (s *State) toolFault(r *Run, call *Call, c *ToolOutcome, env Env) []Event {
 		e.Class, e.NotBefore = c.Fault.Class, env.At.Add(wait)
 		return []Event{e}
 	}
-	if c.Fault.Retryable() && !safe && !c.Fault.NotSent {
+	if c.Fault.uncertain() && !safe {
 		return s.interrupted(r, call, c.Fault.Class)
 	}
 	e := completed(r, call, CallFailed, "")
