@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,6 +80,9 @@ type world struct {
 	tools  *tools
 	tokens chan string // of promises, as the outside tool got them
 	log    *bytes.Buffer
+	deps   api.Deps
+	stop   func()
+	later  atomic.Int64 // milliseconds by which the engine's clock is ahead
 	http.Handler
 }
 
@@ -90,7 +94,6 @@ func setup(t *testing.T, changes ...change) *world {
 	for range 50 {
 		w.model.Add(scripted.Step{Text: "done"})
 	}
-	sched := gosched.New()
 	d := api.Deps{
 		Auth: people{}, Keys: host.Keyring{{ID: "k1", Key: []byte(strings.Repeat("k", 32))}}, Secret: []byte(strings.Repeat("s", 32)), Tools: w.tools,
 		Guard: api.Guard{Port: 7337}, Version: "test", KeyHint: "the key lies in a file", Log: slog.New(slog.NewTextHandler(&locked{w: w.log}, nil)),
@@ -98,23 +101,50 @@ func setup(t *testing.T, changes ...change) *world {
 			return api.Config{Model: api.ModelConfig{Provider: "test", Model: "default"}}
 		},
 	}
-	o := memory.Options{Now: sched.Now}
+	o := memory.Options{Now: shifted{gosched.New(), &w.later}.Now}
 	for _, c := range changes {
 		c(&d, &o)
 	}
-	w.store = memory.New(o)
-	registry, err := tool.New(nil, w.specs(), control.Tools())
-	require.NoError(t, err)
-	w.engine = host.New(host.Deps{
-		Log: w.store, Blobs: w.store, Checkpoints: w.store, Stash: w.store, Models: providers{w.model}, Tools: registry, Sched: sched, Keys: d.Keys,
-		Report: func(key host.Key, what string, err error) { t.Logf("report %s: %s: %v", key, what, err) },
-	}, host.Options{})
-	d.Engine, d.Stash = w.engine, w.store
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	require.NoError(t, w.engine.Start(ctx))
-	w.Handler = api.New(d)
+	w.store, w.deps = memory.New(o), d
+	w.start()
 	return w
+}
+
+// start begins a process over the store.
+func (w *world) start() {
+	w.t.Helper()
+	registry, err := tool.New(nil, w.specs(), control.Tools())
+	require.NoError(w.t, err)
+	w.engine = host.New(host.Deps{
+		Log: w.store, Blobs: w.store, Checkpoints: w.store, Stash: w.store, Models: providers{w.model}, Tools: registry, Sched: shifted{gosched.New(), &w.later}, Keys: w.deps.Keys,
+		Report: func(key host.Key, what string, err error) { w.t.Logf("report %s: %s: %v", key, what, err) },
+	}, host.Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	w.stop = cancel
+	w.t.Cleanup(cancel)
+	require.NoError(w.t, w.engine.Start(ctx))
+	d := w.deps
+	d.Engine, d.Stash = w.engine, w.store
+	w.Handler = api.New(d)
+}
+
+// shifted is a scheduler whose clock a test moves.
+type shifted struct {
+	*gosched.Sched
+	by *atomic.Int64
+}
+
+// Now implements host.Sched.
+func (s shifted) Now() ident.Instant { return s.Sched.Now().Add(s.by.Load()) }
+
+// restart begins another process over the store, once the one before is gone.
+func (w *world) restart() {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	require.NoError(w.t, w.engine.Stop(ctx))
+	w.stop()
+	w.start()
 }
 
 // locked lets tasks share a buffer.
