@@ -91,7 +91,7 @@ func (w *world) started(env session.Env, before *session.State, e *session.ToolS
 	w.t.Helper()
 	id := ident.CallID{Turn: e.Turn, Index: e.Call}
 	require.False(w.t, w.laws.facts.over[id.String()], "I8: %s starts after its end", id)
-	if e.Reason == "accepted" {
+	if e.Reason == "accepted" || e.Reason == "later" {
 		return
 	}
 	require.True(w.t, env.Driver, "an admission claims a tool")

@@ -202,7 +202,7 @@ func (c chaos) outcome() session.Command {
 func (c chaos) fault() *session.FaultInfo {
 	return &session.FaultInfo{
 		Class:   oneOf(c, "class", "server", "rate_limit", "network", "invalid_request", "context_length", "other", "stopped"),
-		NotSent: c.chance(20, "not sent"), RetryAfterMs: oneOf[int64](c, "after", 0, 10000),
+		NotSent: c.chance(20, "not sent"), RetryAfterMs: oneOf[int64](c, "after", 0, 10000, 100000),
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *State) startCalls(r *Run, env Env, ids *Cursors) (ev []Event, work bool
 	}
 	for i := range r.Batch.Calls {
 		c := &r.Batch.Calls[i]
-		if c.Status != CallCalled || running >= InFlightMax || !r.mayStart(s, c) {
+		if c.Status != CallCalled || running >= InFlightMax || !r.mayStart(s, c) || c.NotBefore > env.At {
 			continue
 		}
 		if !env.Driver {
@@ -166,7 +166,12 @@ func (r *Run) mayStart(s *State, c *Call) bool {
 
 // start begins a call. ids are the cursors with what this round has taken.
 func (s *State) start(r *Run, c *Call, now ident.Instant, ids *Cursors, promises *int) []Event {
-	st := started(r, c, 1, reasonFirst)
+	st := started(r, c, c.Attempt+1, reasonFirst)
+	if c.Attempt > 0 {
+		// It has its promise, if it has one.
+		st.Reason = reasonRetry
+		return []Event{st}
+	}
 	class := s.class(c)
 	switch class {
 	case ClassInline:

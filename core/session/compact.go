@@ -1,6 +1,9 @@
 package session
 
-import "github.com/perdure/perdure/core/ident"
+import (
+	"github.com/perdure/perdure/core/blob"
+	"github.com/perdure/perdure/core/ident"
+)
 
 // keepTurns is how many of the newest answers a summary leaves as they are.
 const keepTurns = 2
@@ -29,7 +32,7 @@ func (e *CompactionFailed) apply(s *State, _ *Entry) error {
 		s.charge(s.owned(), e.Usage)
 		s.Totals.ModelCalls++
 	}
-	c.Class, c.RetryAt = e.Class, e.RetryAt
+	c.Class, c.RetryAt, c.Refused = e.Class, e.RetryAt, e.Refused
 	if e.RetryAt != 0 {
 		if e.Class != classStopped {
 			c.Failures++
@@ -180,10 +183,11 @@ func (s *State) admitCompaction(o *CompactionOutcome, env Env) ([]Event, Reply, 
 	case o.Aborted:
 		return []Event{&CompactionFailed{Class: classStopped, RetryAt: max(env.At, 1), Usage: o.Usage}}, Reply{}, nil
 	case o.Fault != nil:
-		return []Event{&CompactionFailed{
-			Class: o.Fault.Class, Message: o.Fault.Message, Usage: o.Usage,
-			RetryAt: retryAt(o.Fault, c.Failures, c.FirstAt, env.At),
-		}}, Reply{}, nil
+		f := &CompactionFailed{Class: o.Fault.Class, Message: blob.Cut(o.Fault.Message, blob.InlineMax), Usage: o.Usage, Refused: o.Fault.Refused}
+		if f.Refused == nil {
+			f.RetryAt = retryAt(o.Fault, c.Failures, c.FirstAt, env.At)
+		}
+		return []Event{f}, Reply{}, nil
 	case o.Summary.IsZero():
 		return []Event{&CompactionFailed{Class: "other", Message: "the model gave no summary", Usage: o.Usage}}, Reply{}, nil
 	}

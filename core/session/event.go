@@ -355,14 +355,16 @@ type (
 		Problem    string       `json:"problem,omitempty"`
 		Control    *Control     `json:"control,omitempty"`
 	}
-	// ToolStarted claims an attempt in the commit BEFORE it. With Accepted it
-	// says instead that the other side took the call and will answer later.
+	// ToolStarted claims an attempt in the commit BEFORE it. With the reason
+	// accepted it says instead that the other side took the call and will
+	// answer later, with later that the attempt failed and the next one, not
+	// claimed yet, comes no earlier than NotBefore.
 	ToolStarted struct {
 		Run       ident.RunID   `json:"run"`
 		Turn      ident.TurnID  `json:"turn"`
 		Call      int           `json:"call"`
 		Attempt   int           `json:"attempt"`
-		Reason    string        `json:"reason"` // first, interrupted, retry, lookup, accepted
+		Reason    string        `json:"reason"` // first, interrupted, retry, lookup, accepted, later
 		Class     string        `json:"class,omitempty"`
 		NotBefore ident.Instant `json:"notBefore,omitempty"`
 	}

@@ -174,6 +174,7 @@ type (
 		Class   string        `json:"class"`
 		Message string        `json:"message,omitempty"`
 		RetryAt ident.Instant `json:"retryAt,omitempty"`
+		Refused *Failure      `json:"refused,omitempty"` // the call did not fit a limit and was not sent
 		Usage   Usage         `json:"usage,omitzero"`
 	}
 )

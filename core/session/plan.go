@@ -1,5 +1,7 @@
 package session
 
+import "github.com/perdure/perdure/core/ident"
+
 // planners are asked in order; the first with an answer is taken, and asked
 // again on the state that results.
 //
@@ -52,8 +54,9 @@ func (s *State) inProgress(r *Run) bool {
 }
 
 // waitsFor lists the kinds of what a run waits for, in a fixed order.
-func (s *State) waitsFor(r *Run) (on []string, person bool) {
-	var has struct{ approval, question, promise, timer, child, tool bool }
+func (s *State) waitsFor(r *Run, now ident.Instant) (on []string, person bool) {
+	var has struct{ approval, question, promise, timer, child, tool, retry bool }
+	has.retry = r.Turn.Status == TurnRetrying
 	has.question = len(r.Questions) > 0
 	if r.openBatch() {
 		for i := range r.Batch.Calls {
@@ -63,6 +66,8 @@ func (s *State) waitsFor(r *Run) (on []string, person bool) {
 			case c.Status == CallCalled:
 				if a := r.approval(c.Approval); a != nil && a.Status == Pending {
 					has.approval = true
+				} else if c.NotBefore > now {
+					has.retry = true
 				} else if r.mayStart(s, c) {
 					has.tool = true
 				}
@@ -87,7 +92,7 @@ func (s *State) waitsFor(r *Run) (on []string, person bool) {
 		{has.timer, "timer"},
 		{has.child, "child"},
 		{has.tool, "tool"},
-		{r.Turn.Status == TurnRetrying, "retry"},
+		{has.retry, "retry"},
 	} {
 		if k.yes {
 			on = append(on, k.name)
@@ -108,7 +113,7 @@ func planWaiting(s *State, env Env) ([]Event, bool) {
 		}
 		return nil, false
 	}
-	on, person := s.waitsFor(r)
+	on, person := s.waitsFor(r, env.At)
 	if !env.Driver {
 		// A call that may start is the driver's work, not a wait for a tool.
 		for i, k := range on {
@@ -125,7 +130,8 @@ func planWaiting(s *State, env Env) ([]Event, bool) {
 }
 
 // Ready says that a call of the active run's batch may start and has not: it
-// waits for its driver, or for somebody to serve its tool.
+// waits for its driver, for somebody to serve its tool, or, after a failed
+// attempt, for its NotBefore.
 func (s *State) Ready(c *Call) bool {
 	return s.Active != nil && c.Status == CallCalled && s.Active.mayStart(s, c)
 }

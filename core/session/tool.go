@@ -57,6 +57,9 @@ func (e *ToolStarted) apply(s *State, en *Entry) error {
 	case reasonAccepted:
 		c.Status, c.Accepted = CallWaiting, true
 		return nil
+	case reasonLater:
+		c.Status, c.NotBefore = CallCalled, e.NotBefore
+		return nil
 	case reasonLookup:
 		c.LookingUp = true
 		c.interrupt(e.Class)

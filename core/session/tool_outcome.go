@@ -136,8 +136,11 @@ func (s *State) toolFault(r *Run, call *Call, c *ToolOutcome, env Env) []Event {
 		return s.interrupted(r, call, classStopped)
 	}
 	if c.Fault.Retryable() && (safe || c.Fault.NotSent) && call.Failures+1 < ToolAttemptsMax {
-		wait := min(max(ToolRetryFirst<<call.Failures, c.Fault.RetryAfterMs), ShortWait)
+		wait := min(max(ToolRetryFirst<<call.Failures, c.Fault.RetryAfterMs), RetryMost)
 		e := started(r, call, call.Attempt+1, reasonRetry)
+		if wait > ShortWait {
+			e = started(r, call, call.Attempt, reasonLater)
+		}
 		e.Class, e.NotBefore = c.Fault.Class, env.At.Add(wait)
 		return []Event{e}
 	}
@@ -194,7 +197,7 @@ func (s *State) settleCalls(r *Run) []Event {
 		status, text := CallCancelled, textNotStarted
 		d := s.Toolset.Find(c.Tool)
 		switch {
-		case c.Status == CallCalled:
+		case c.Status == CallCalled && c.Attempt == 0:
 		case d != nil && own(d.Class):
 			text = textStopped
 		case d != nil && d.RetrySafe:

@@ -118,6 +118,7 @@ const (
 	reasonRetry       = "retry"
 	reasonLookup      = "lookup"
 	reasonAccepted    = "accepted"
+	reasonLater       = "later"
 )
 
 // fingerprint hashes what a request is built from: never rendered bytes, so a
@@ -415,6 +416,9 @@ func (s *State) afterFailure(r *Run, env Env) ([]Event, bool) {
 	}
 	switch t.Class {
 	case "context_length":
+		if c := &s.Context.Compaction; c.FailedAt == t.ID && c.Refused != nil {
+			return s.fail(r, *c.Refused), false
+		}
 		f.Kind = FailContext
 	case "invalid_request":
 		f.Kind = FailRejected

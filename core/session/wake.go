@@ -89,6 +89,9 @@ func (s *State) callDeadlines(r *Run, env Env, add func(ident.Instant, int, uint
 		switch {
 		case c.Status == CallWaiting && s.class(c) == ClassAwait:
 			add(c.AwaitUntil, dueAwait, uint64(c.Index))
+		case c.Status == CallCalled && c.NotBefore > env.At:
+			// Planning starts it when the time has come.
+			add(c.NotBefore, dueTool, uint64(c.Index))
 		case c.Status == CallCalled && c.Approval == 0 && env.Driver && r.mayStart(s, c) && s.served(c, env) == nil:
 			// Nobody serves it now. An approved one waits without limit.
 			add(r.Batch.At.Add(ToolAbsentMax), dueTool, uint64(c.Index))

@@ -48,6 +48,7 @@ type CompactionPlan struct {
 	// FailedAt is the newest turn when it was given up: not tried again before
 	// the model has been asked since.
 	FailedAt ident.TurnID `json:"failedAt,omitempty"`
+	Refused  *Failure     `json:"refused,omitempty"`
 	Model    Model        `json:"model,omitzero"`
 	// Interrupts counts attempts that ended without a word.
 	Interrupts int `json:"interrupts,omitempty"`

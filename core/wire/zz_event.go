@@ -515,6 +515,7 @@ func walkCompactionFailed(v visitor, e *session.CompactionFailed) {
 	v.str(`"class":`, &e.Class, must)
 	v.str(`"message":`, &e.Message, opt)
 	v.int64(`"retryAt":`, (*int64)(&e.RetryAt), opt)
+	pointer(v, `"refused":`, &e.Refused, walkFailure)
 	omitzero(v, `"usage":`, &e.Usage, isZero, walkUsage)
 }
 

@@ -250,6 +250,7 @@ func walkCompactionPlan(v visitor, e *session.CompactionPlan) {
 	v.int64(`"retryAt":`, (*int64)(&e.RetryAt), opt)
 	v.str(`"class":`, &e.Class, opt)
 	v.uint64(`"failedAt":`, (*uint64)(&e.FailedAt), opt)
+	pointer(v, `"refused":`, &e.Refused, walkFailure)
 	omitzero(v, `"model":`, &e.Model, isZero, walkModel)
 	v.int(`"interrupts":`, &e.Interrupts, opt)
 }
@@ -301,4 +302,4 @@ func walkWaitHollow(e *session.Wait) bool { return hollow(e, walkWait) }
 func walkActorHollow(e *session.Actor) bool { return hollow(e, walkActor) }
 
 // stateShape changes with any field of the state.
-const stateShape = "8e11425f7b56"
+const stateShape = "e8521e0975b5"

@@ -150,6 +150,8 @@ func waitingOn(s *session.State) []WaitingOn {
 					out = append(out, WaitingOn{"promise", pid.String(), c.StartedAt, c.AwaitUntil})
 				}
 			}
+		case c.Status == session.CallCalled && c.Attempt > 0:
+			out = append(out, WaitingOn{"retry", id.String(), r.Wait.Since, c.NotBefore})
 		case c.Status == session.CallCalled && s.Ready(c):
 			out = append(out, WaitingOn{"tool", id.String(), r.Wait.Since, 0})
 		}
@@ -324,7 +326,7 @@ func (c *callFold) take(en session.Entry) {
 		if v := c.find(e.Run, e.Turn, e.Call); v != nil {
 			v.Attempts = e.Attempt
 			v.Status = session.CallRunning
-			if e.Reason == "accepted" {
+			if e.Reason == "accepted" || e.Reason == "later" {
 				v.Status = session.CallWaiting
 			}
 			if v.StartedAt == 0 {
