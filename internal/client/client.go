@@ -1,0 +1,265 @@
+// Package client speaks the HTTP API: one method a route, typed by the
+// contract's own types, with problems as *Problem.
+//
+// It keeps no state of sessions and decides nothing. It sends again only what
+// the server said it had not taken (503), and what cannot do harm twice: reads,
+// and writes that carry an idempotency key. It may import the standard library
+// and internal/api for its types.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/perdure/perdure/internal/api"
+)
+
+// Bounds of trying again.
+const (
+	triesMost     = 6
+	pauseFirst    = 200 * time.Millisecond // doubles
+	pauseMost     = 5 * time.Second
+	answerMax     = 64 << 20 // bytes of an answer; a log is streamed and may be longer
+	connectWithin = 5 * time.Second
+	// A long poll takes 20 s, and a commit that meets others 10 s.
+	answerWithin = 60 * time.Second
+)
+
+// Client calls one server. It is safe for concurrent use.
+type Client struct {
+	base string
+	key  string
+	http *http.Client
+	// Tap, if set before use, is shown the JSON of each answer as it came.
+	Tap func(raw json.RawMessage)
+	// pause waits between tries; tests replace it.
+	pause func(ctx context.Context, d time.Duration) error
+}
+
+// userAgent says that a person's command asks: the record shows it.
+const userAgent = "perdure-cli"
+
+// New makes a client of the server at a base URL. An empty key sends none.
+func New(base, key string) *Client {
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: connectWithin}).DialContext,
+		ResponseHeaderTimeout: answerWithin,
+		MaxIdleConnsPerHost:   16,
+		IdleConnTimeout:       90 * time.Second,
+		ForceAttemptHTTP2:     true,
+	}
+	return &Client{
+		base: strings.TrimRight(base, "/"), key: key, pause: pause,
+		// The key goes to the server that was named, and nowhere that it sends
+		// us to.
+		http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+	}
+}
+
+// Base is the server's URL.
+func (c *Client) Base() string { return c.base }
+
+// Problem is what the server answered instead (RFC 9457).
+type Problem struct {
+	api.Problem
+	// Raw is the whole answer, empty if it was none of this API's.
+	Raw json.RawMessage
+}
+
+// Error is title, detail and code on one line.
+func (p *Problem) Error() string {
+	text := p.Title
+	if p.Detail != "" && p.Detail != p.Title {
+		text += ": " + p.Detail
+	}
+	for _, e := range p.Errors {
+		text += "; " + e.Location + ": " + e.Message
+	}
+	return text + " (" + p.Code + ")"
+}
+
+// Code is the problem's code, empty if the error is none.
+func Code(err error) string {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p.Code
+	}
+	return ""
+}
+
+// UnreachableError says that nobody answered.
+type UnreachableError struct {
+	Base string
+	Err  error
+}
+
+func (e *UnreachableError) Error() string { return "no answer from " + e.Base + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// request is one call of the API.
+type request struct {
+	method string
+	path   string
+	query  url.Values
+	body   any    // JSON
+	raw    []byte // instead of body
+	media  string // of raw
+	header http.Header
+}
+
+// segment makes an id part of a path.
+func segment(id string) string { return url.PathEscape(id) }
+
+// call sends a request and decodes the answer into out, which may be nil.
+func (c *Client) call(ctx context.Context, r request, out any) error {
+	resp, err := c.send(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // read whole or given up
+	data, err := io.ReadAll(io.LimitReader(resp.Body, answerMax))
+	if err != nil {
+		return &UnreachableError{c.base, err}
+	}
+	if c.Tap != nil && len(data) > 0 {
+		c.Tap(data)
+	}
+	if out == nil || len(data) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return fmt.Errorf("the answer of %s %s cannot be read: %w", r.method, r.path, err)
+	}
+	return nil
+}
+
+// send returns an answer of success. It tries again while the server says that
+// it is not ready, and for what may be repeated while nobody answers.
+func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
+	body, err := r.payload()
+	if err != nil {
+		return nil, err
+	}
+	repeatable := r.method == http.MethodGet || r.method == http.MethodPut || r.header.Get(idempotencyKey) != ""
+	for try := 1; ; try++ {
+		resp, err := c.once(ctx, r, body)
+		if err == nil || ctx.Err() != nil || try == triesMost || !again(err, repeatable) {
+			return resp, err
+		}
+		if waited := c.pause(ctx, retryAfter(err, try)); waited != nil {
+			return nil, err
+		}
+	}
+}
+
+// again says whether an error is worth another try. A refused connection is
+// not: nobody is there, and a person waits.
+func again(err error, repeatable bool) bool {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p.Status == http.StatusServiceUnavailable && repeatable
+	}
+	op, ok := errors.AsType[*net.OpError](err)
+	refused := ok && op.Op == "dial"
+	return repeatable && !refused
+}
+
+func retryAfter(err error, try int) time.Duration {
+	d := min(pauseFirst<<(try-1), pauseMost)
+	if p, ok := errors.AsType[*Problem](err); ok && p.RetryAfterSeconds > 0 {
+		d = min(time.Duration(p.RetryAfterSeconds)*time.Second, pauseMost)
+	}
+	return d
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r request) payload() ([]byte, error) {
+	if r.body == nil {
+		return r.raw, nil
+	}
+	if raw, ok := r.body.(json.RawMessage); ok {
+		return raw, nil
+	}
+	data, err := json.Marshal(r.body)
+	if err != nil {
+		return nil, fmt.Errorf("the request cannot be written: %w", err)
+	}
+	return data, nil
+}
+
+func (c *Client) once(ctx context.Context, r request, body []byte) (*http.Response, error) {
+	to := c.base + r.path
+	if len(r.query) > 0 {
+		to += "?" + r.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, to, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("the request cannot be made: %w", err)
+	}
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
+	if r.media == "" && len(body) > 0 {
+		r.media = "application/json"
+	}
+	if r.media != "" {
+		req.Header.Set("Content-Type", r.media)
+	}
+	req.Header.Set("User-Agent", userAgent)
+	if c.key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		// The library's own error repeats the URL; the cause says it all.
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err
+		}
+		return nil, &UnreachableError{c.base, err}
+	}
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return nil, problem(resp)
+	}
+	return resp, nil
+}
+
+// problem reads a refusal. Not all come from the server itself: what stands
+// between may answer in words of its own.
+func problem(resp *http.Response) error {
+	defer func() { _ = resp.Body.Close() }() // read whole or given up
+	const most = 1 << 20
+	data, _ := io.ReadAll(io.LimitReader(resp.Body, most)) // what there is will do
+	p := &Problem{Raw: data}
+	if json.Unmarshal(data, &p.Problem) != nil || p.Code == "" {
+		p = &Problem{Problem: api.Problem{Detail: "the answer is none of this API's: is this the right server?", Code: "unknown"}}
+	}
+	p.Status = resp.StatusCode
+	if p.Title == "" {
+		p.Title = resp.Status
+	}
+	if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && p.RetryAfterSeconds == 0 {
+		p.RetryAfterSeconds = n
+	}
+	return p
+}

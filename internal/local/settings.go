@@ -1,0 +1,106 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"github.com/perdure/perdure/core/ident"
+	"github.com/perdure/perdure/internal/host"
+	toolhttp "github.com/perdure/perdure/internal/tool/http"
+)
+
+// settings keeps what an admin sets up: providers and outside tools, one
+// document a tenant, in the database. They are asked for at every turn and
+// call, so they are answered from memory; this process alone writes them.
+type settings struct {
+	stash host.Stash
+	now   func() ident.Instant
+
+	mu      sync.Mutex
+	tenants map[ident.TenantID]document
+}
+
+// document is what is stored. Its maps are never changed, but replaced, so that
+// a reader may keep one.
+type document struct {
+	Providers map[string]provider            `json:"providers,omitempty"`
+	Tools     map[string]toolhttp.Definition `json:"tools,omitempty"`
+}
+
+// provider is where models are. Secret is the name of what holds the key.
+type provider struct {
+	Kind    string `json:"kind"`
+	BaseURL string `json:"baseUrl,omitempty"`
+	Secret  string `json:"secret,omitempty"`
+}
+
+const settingsName = "settings"
+
+// forever is the last instant that has four digits of a year. What is stashed
+// until then is kept.
+const forever ident.Instant = 253402300799000
+
+func newSettings(stash host.Stash, now func() ident.Instant) *settings {
+	return &settings{stash: stash, now: now, tenants: map[ident.TenantID]document{}}
+}
+
+// of returns a tenant's document, for reading.
+func (s *settings) of(ctx context.Context, tenant ident.TenantID) (document, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.load(ctx, tenant)
+}
+
+func (s *settings) load(ctx context.Context, tenant ident.TenantID) (document, error) {
+	if d, there := s.tenants[tenant]; there {
+		return d, nil
+	}
+	var d document
+	data, err := s.stash.GetStash(ctx, host.Key{Tenant: tenant}, settingsName, s.now())
+	if err != nil && !errors.Is(err, host.ErrNotFound) {
+		return d, fmt.Errorf("settings: %w", err)
+	}
+	if err == nil {
+		if err := json.Unmarshal(data, &d); err != nil {
+			return d, fmt.Errorf("settings: %w", err)
+		}
+	}
+	s.tenants[tenant] = d
+	return d, nil
+}
+
+// change replaces a tenant's document, unless edit refuses. It is durable when
+// it returns.
+func (s *settings) change(ctx context.Context, tenant ident.TenantID, edit func(d *document) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, err := s.load(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	d := document{Providers: copyOf(old.Providers), Tools: copyOf(old.Tools)}
+	if err := edit(&d); err != nil {
+		return err
+	}
+	data, err := json.Marshal(d)
+	if err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	if _, err := s.stash.PutStash(ctx, host.Key{Tenant: tenant}, settingsName, data, forever, false); err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	s.tenants[tenant] = d
+	return nil
+}
+
+func copyOf[V any](m map[string]V) map[string]V {
+	c := maps.Clone(m)
+	if c == nil {
+		c = map[string]V{}
+	}
+	return c
+}

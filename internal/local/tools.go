@@ -1,0 +1,124 @@
+package local
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/perdure/perdure/core/ident"
+	"github.com/perdure/perdure/internal/api"
+	"github.com/perdure/perdure/internal/host"
+	"github.com/perdure/perdure/internal/tool"
+	toolhttp "github.com/perdure/perdure/internal/tool/http"
+)
+
+// outside is tool.Outside over the settings.
+type outside struct {
+	settings *settings
+	caller   *toolhttp.Caller
+}
+
+var _ tool.Outside = (*outside)(nil)
+
+// OutsideTools implements tool.Outside.
+func (o *outside) OutsideTools(ctx context.Context, tenant ident.TenantID) ([]tool.Spec, error) {
+	d, err := o.settings.of(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	specs := make([]tool.Spec, 0, len(d.Tools))
+	for _, def := range d.Tools {
+		specs = append(specs, o.caller.Spec(def))
+	}
+	return specs, nil
+}
+
+// toolStore is api.ToolStore over the settings.
+type toolStore struct {
+	settings *settings
+	builtin  []tool.Spec
+}
+
+var _ api.ToolStore = (*toolStore)(nil)
+
+// toolsMost bounds a tenant's outside tools: all of them are in one document,
+// and each may be offered to a model.
+const toolsMost = 256
+
+// Tools implements api.ToolStore.
+func (t *toolStore) Tools(ctx context.Context, tenant ident.TenantID, after string, limit int) ([]api.Tool, error) {
+	d, err := t.settings.of(ctx, tenant)
+	if err != nil {
+		return nil, err
+	}
+	var out []api.Tool
+	for _, name := range slices.Sorted(maps.Keys(d.Tools)) {
+		if name > after && len(out) < limit {
+			out = append(out, apiTool(d.Tools[name]))
+		}
+	}
+	return out, nil
+}
+
+// Tool implements api.ToolStore.
+func (t *toolStore) Tool(ctx context.Context, tenant ident.TenantID, name string) (api.Tool, error) {
+	d, err := t.settings.of(ctx, tenant)
+	if err != nil {
+		return api.Tool{}, err
+	}
+	def, there := d.Tools[name]
+	if !there {
+		return api.Tool{}, host.ErrNotFound
+	}
+	return apiTool(def), nil
+}
+
+// PutTool implements api.ToolStore.
+func (t *toolStore) PutTool(ctx context.Context, tenant ident.TenantID, at api.Tool) (created bool, err error) {
+	def := definition(at)
+	if err := def.Validate(); err != nil {
+		return false, &host.Rejection{Code: host.CodeValidation, Message: err.Error()}
+	}
+	if slices.ContainsFunc(t.builtin, func(s tool.Spec) bool { return s.Name == def.Name }) {
+		return false, &host.Rejection{Code: host.CodeValidation, Message: "the name is that of a built-in tool"}
+	}
+	err = t.settings.change(ctx, tenant, func(d *document) error {
+		_, there := d.Tools[def.Name]
+		if created = !there; created && len(d.Tools) >= toolsMost {
+			return &host.Rejection{
+				Code: host.CodeLimitReached, Message: "a tenant has no more outside tools than that",
+				Limit: "outside tools", Actual: int64(len(d.Tools)), Max: toolsMost,
+			}
+		}
+		d.Tools[def.Name] = def
+		return nil
+	})
+	return created, err
+}
+
+// DeleteTool implements api.ToolStore.
+func (t *toolStore) DeleteTool(ctx context.Context, tenant ident.TenantID, name string) error {
+	return t.settings.change(ctx, tenant, func(d *document) error {
+		if _, there := d.Tools[name]; !there {
+			return host.ErrNotFound
+		}
+		delete(d.Tools, name)
+		return nil
+	})
+}
+
+func definition(t api.Tool) toolhttp.Definition {
+	return toolhttp.Definition{
+		Name: t.Name, URL: t.URL, Secret: t.Secret, Description: t.Description, Parameters: string(t.Parameters), ResultSchema: string(t.ResultSchema),
+		Kind: t.Kind, RetrySafe: t.RetrySafe, Parallel: t.Parallel, Completion: t.Completion, TimeoutSeconds: t.TimeoutSeconds,
+		RequiresRole: t.RequiresRole, Lookup: t.Lookup,
+	}
+}
+
+func apiTool(d toolhttp.Definition) api.Tool {
+	return api.Tool{Name: d.Name, ToolDefinition: api.ToolDefinition{
+		Target: "http", URL: d.URL, Secret: d.Secret, Description: d.Description, Parameters: api.Object(d.Parameters), ResultSchema: api.Object(d.ResultSchema),
+		Kind: d.Kind, RetrySafe: d.RetrySafe, Parallel: d.Parallel, Completion: d.Completion, TimeoutSeconds: d.TimeoutSeconds,
+		RequiresRole: d.RequiresRole, Lookup: d.Lookup,
+	}}
+}
