@@ -89,7 +89,8 @@ func (g *ToolGrant) UnmarshalJSON(data []byte) error {
 		return errors.New("a tool grant needs a name")
 	}
 	if len(rest) > 1 {
-		g.Options = append(rest, '}')
+		rest = append(rest, '}')
+		g.Options = rest
 	}
 	return nil
 }

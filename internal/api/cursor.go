@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strconv"
 )
@@ -35,17 +36,18 @@ func (s *server) seal(r *request, position any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append(s.mac(r, data), data...)), nil
 }
 
-// open reads the request's cursor into position; false if there is none.
-func (s *server) open(r *request, position any) (bool, error) {
+// open reads the request's cursor into position, which stays as it is if there
+// is none.
+func (s *server) open(r *request, position any) error {
 	text := r.query["cursor"]
 	if text == "" {
-		return false, nil
+		return nil
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(raw) <= cursorMac || !hmac.Equal(s.mac(r, raw[cursorMac:]), raw[:cursorMac]) {
-		return false, invalidAt("query.cursor", "it is not a cursor of this list with these filters")
+		return invalidAt("query.cursor", "it is not a cursor of this list with these filters")
 	}
-	return true, json.Unmarshal(raw[cursorMac:], position)
+	return json.Unmarshal(raw[cursorMac:], position)
 }
 
 func (s *server) mac(r *request, data []byte) []byte {
@@ -113,8 +115,8 @@ func (p *pager[T]) after(position any) (*reply[Page[T]], error) {
 		return nil, err
 	}
 	p.page.Next = next
-	return p.end()
+	return p.end(), nil
 }
 
 // end ends the page, and with it the list.
-func (p *pager[T]) end() (*reply[Page[T]], error) { return answer(200, p.page), nil }
+func (p *pager[T]) end() *reply[Page[T]] { return answer(http.StatusOK, p.page) }

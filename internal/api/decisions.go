@@ -219,7 +219,7 @@ func todos[T any](ctx context.Context, s *server, in *todoInput, kind string, sh
 	r := requestOf(ctx)
 	p := newPager[T](s, r)
 	var at todoAt
-	if _, err := s.open(r, &at); err != nil {
+	if err := s.open(r, &at); err != nil {
 		return nil, err
 	}
 	for scanned := 0; scanned < scanMost; scanned += scanPage {
@@ -255,7 +255,7 @@ func todos[T any](ctx context.Context, s *server, in *todoInput, kind string, sh
 			at = todoAt{t.Row.Row.Todo, t.Session, t.Row.Row.Key}
 		}
 		if len(found) < scanPage {
-			return p.end()
+			return p.end(), nil
 		}
 	}
 	return p.after(at)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -34,7 +35,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // front is all that stands before a handler: what it returns is the answer.
-func (s *server) front(w http.ResponseWriter, r *http.Request) *Problem {
+func (s *server) front(w *tracked, r *http.Request) *Problem {
 	if p := s.Guard.check(r); p != nil {
 		return p
 	}
@@ -51,7 +52,8 @@ func (s *server) front(w http.ResponseWriter, r *http.Request) *Problem {
 	if req.query, p = rt.readQuery(r.URL.RawQuery); p != nil {
 		return p
 	}
-	body, p := s.readBody(w, r, rt)
+	// The reader of the body tells the server's own writer when it is too large.
+	body, p := s.readBody(w.ResponseWriter, r, rt)
 	if p != nil {
 		return p
 	}
@@ -59,7 +61,8 @@ func (s *server) front(w http.ResponseWriter, r *http.Request) *Problem {
 	if p != nil {
 		return p
 	}
-	r = r.WithContext(context.WithValue(r.Context(), requestKey{}, req))
+	ctx := context.WithValue(r.Context(), requestKey{}, req)
+	r = r.WithContext(ctx)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	req.Request = r
 	switch {
@@ -67,7 +70,7 @@ func (s *server) front(w http.ResponseWriter, r *http.Request) *Problem {
 	case rt.submission:
 		req.submission = key
 	case rt.op.Method == http.MethodPost:
-		return s.once(w, req, rt, key, body)
+		return s.once(ctx, w, req, rt, key, body)
 	}
 	s.mux.ServeHTTP(w, r)
 	return nil
@@ -138,11 +141,11 @@ func (rt *route) known() string {
 	if len(rt.query)+len(rt.prefixes) == 0 {
 		return "none"
 	}
-	names := strings.Join(rt.query, ", ")
+	names := slices.Clone(rt.query)
 	for _, p := range rt.prefixes {
-		names += ", " + p + "…"
+		names = append(names, p+"…")
 	}
-	return strings.TrimPrefix(names, ", ")
+	return strings.Join(names, ", ")
 }
 
 // readBody reads a body whole, within its bound, and checks that it can be

@@ -21,7 +21,7 @@ import (
 
 // TestBadInput is the suite of what must be refused, on a session that is busy:
 // whatever comes, its head does not move.
-func TestBadInput(t *testing.T) {
+func TestBadInput(t *testing.T) { //nolint:tparallel // its cases share a session
 	t.Parallel()
 	w := setup(t)
 	w.asking("s1", 2, m{})
@@ -32,6 +32,7 @@ func TestBadInput(t *testing.T) {
 
 	big := `{"input":"` + strings.Repeat("x", 3<<20) + `"}`
 	runs := "/v1/sessions/s1/runs"
+	//nolint:paralleltest // the heads are looked at when all cases are through
 	for name, c := range map[string]struct {
 		method, path string
 		body         any

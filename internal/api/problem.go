@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ var kinds = map[host.Code]kind{
 const problemType = "urn:perdure:problem:"
 
 // Problem is the answer to a request that was not carried out (RFC 9457).
-type Problem struct {
+type Problem struct { //nolint:errname // RFC 9457 calls it so, and so do clients
 	Type   string       `json:"type"`
 	Title  string       `json:"title"`
 	Status int          `json:"status"`
@@ -113,9 +114,7 @@ func (p *Problem) write(w http.ResponseWriter) {
 		return
 	}
 	h := w.Header()
-	for name, values := range p.GetHeaders() {
-		h[name] = values
-	}
+	maps.Copy(h, p.GetHeaders())
 	h.Set("Content-Type", problemMedia)
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	w.WriteHeader(p.Status)
@@ -183,7 +182,7 @@ func (s *server) problemOf(ctx context.Context, err error) *Problem {
 // refused is the answer to a command that was refused.
 func refused(r *host.Rejection) *Problem {
 	p := problem(r.Code, r.Message)
-	switch r.Code {
+	switch r.Code { //nolint:exhaustive // the others say no more than their message
 	case host.CodeLimitReached:
 		p.Limit, p.Actual, p.Max = r.Limit, number(r.Actual), number(r.Max)
 	case host.CodeRevisionConflict:
@@ -212,8 +211,7 @@ func fromHuma(hctx huma.Context, status int, msg string, errs ...error) huma.Sta
 	code := host.CodeInvalid
 	var fields []FieldError
 	for _, err := range errs {
-		var p *Problem
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*Problem](err); ok {
 			return p
 		}
 		var d huma.ErrorDetailer
@@ -227,6 +225,9 @@ func fromHuma(hctx huma.Context, status int, msg string, errs ...error) huma.Sta
 		fields = append(fields, FieldError{location(hctx, f.Location), message(f.Message)})
 	}
 	p := problem(code, msg)
+	if len(fields) > 0 {
+		p.Detail = "the request is not as it should be at " + fields[0].Location
+	}
 	p.Errors = fields
 	return p
 }

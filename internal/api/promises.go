@@ -139,7 +139,7 @@ func (s *server) listPromises(ctx context.Context, in *promisesInput) (*reply[Pa
 	r := requestOf(ctx)
 	p := newPager[Promise](s, r)
 	var at promisesAt
-	if _, err := s.open(r, &at); err != nil {
+	if err := s.open(r, &at); err != nil {
 		return nil, err
 	}
 	v := s.view(ctx, key)
@@ -164,7 +164,7 @@ func (s *server) listPromises(ctx context.Context, in *promisesInput) (*reply[Pa
 			at.After = rec.ID
 		}
 		if len(found) < scanPage {
-			return p.end()
+			return p.end(), nil
 		}
 	}
 	return p.after(at)

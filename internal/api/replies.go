@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -40,7 +41,7 @@ type kept struct {
 
 // once carries out a request with an idempotency key at most once at a time,
 // and answers a repetition with the first answer.
-func (s *server) once(w http.ResponseWriter, req *request, rt *route, key string, body []byte) *Problem {
+func (s *server) once(ctx context.Context, w http.ResponseWriter, req *request, rt *route, key string, body []byte) *Problem {
 	at, ok := s.keyScope(req, rt)
 	if !ok {
 		s.mux.ServeHTTP(w, req.Request)
@@ -48,16 +49,16 @@ func (s *server) once(w http.ResponseWriter, req *request, rt *route, key string
 	}
 	name := replyName(req, key)
 	mine := kept{Digest: digest(body), Nonce: strings.ToLower(rand.Text()), Lease: s.Engine.Now().Add(leaseFor)}
-	old, err := s.reserve(req.Context(), at, name, &mine)
+	old, err := s.reserve(ctx, at, name, &mine)
 	if err != nil {
-		return s.problemOf(req.Context(), errors.Join(host.ErrUnavailable, err))
+		return s.problemOf(ctx, errors.Join(host.ErrUnavailable, err))
 	}
 	switch {
 	case old == nil:
 	case old.Digest != mine.Digest:
 		return problem(host.CodeSubmissionConflict, "this key came with another body before: take another key")
 	case old.Status != 0:
-		return s.replay(w, req, at, name, old)
+		return s.replay(ctx, w, at, name, old)
 	default:
 		return problem(codeUnavailable, "a request with this key is in progress")
 	}
@@ -65,7 +66,7 @@ func (s *server) once(w http.ResponseWriter, req *request, rt *route, key string
 	rec := &recorder{header: http.Header{}, status: http.StatusOK}
 	s.mux.ServeHTTP(rec, req.Request)
 	// The client may be gone by now; what became of its request stays.
-	s.settle(context.WithoutCancel(req.Context()), at, name, mine, rec)
+	s.settle(context.WithoutCancel(ctx), at, name, mine, rec)
 	rec.copyTo(w)
 	return nil
 }
@@ -165,17 +166,17 @@ func (s *server) keep(ctx context.Context, at host.Key, name string, k kept) err
 }
 
 // replay answers with the first answer.
-func (s *server) replay(w http.ResponseWriter, req *request, at host.Key, name string, old *kept) *Problem {
+func (s *server) replay(ctx context.Context, w http.ResponseWriter, at host.Key, name string, old *kept) *Problem {
 	if old.Session != "" {
-		data, err := s.Stash.GetStash(req.Context(), host.Key{Tenant: at.Tenant, Session: old.Session}, name, s.Engine.Now())
+		data, err := s.Stash.GetStash(ctx, host.Key{Tenant: at.Tenant, Session: old.Session}, name, s.Engine.Now())
 		switch {
 		case errors.Is(err, host.ErrNotFound):
 			return problem(host.CodeNotFound, "the session that this key made is deleted")
 		case err != nil:
-			return s.problemOf(req.Context(), errors.Join(host.ErrUnavailable, err))
+			return s.problemOf(ctx, errors.Join(host.ErrUnavailable, err))
 		}
 		if err := json.Unmarshal(data, old); err != nil {
-			return s.problemOf(req.Context(), err)
+			return s.problemOf(ctx, err)
 		}
 	}
 	if old.Media != "" {
@@ -204,9 +205,7 @@ func (r *recorder) WriteHeader(status int) { r.status = status }
 func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
 
 func (r *recorder) copyTo(w http.ResponseWriter) {
-	for name, values := range r.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), r.header)
 	w.WriteHeader(r.status)
 	_, _ = w.Write(r.body.Bytes()) // who is gone needs no answer
 }

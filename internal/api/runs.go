@@ -188,7 +188,7 @@ func (s *server) listRuns(ctx context.Context, in *listRunsInput) (*reply[Page[R
 	}
 	r := requestOf(ctx)
 	var at runsAt
-	if _, err := s.open(r, &at); err != nil {
+	if err := s.open(r, &at); err != nil {
 		return nil, err
 	}
 	d, err := s.Engine.View(ctx, key)
@@ -222,7 +222,7 @@ func (s *server) listRuns(ctx context.Context, in *listRunsInput) (*reply[Page[R
 			at.Before = rec.ID
 		}
 		if len(found) < scanPage {
-			return p.end()
+			return p.end(), nil
 		}
 	}
 	return p.after(at)
@@ -255,7 +255,7 @@ func (s *server) listCalls(ctx context.Context, in *callsInput) (*reply[Page[Too
 	}
 	r := requestOf(ctx)
 	var at callsAt
-	if _, err := s.open(r, &at); err != nil {
+	if err := s.open(r, &at); err != nil {
 		return nil, err
 	}
 	d, err := s.Engine.View(ctx, key)
@@ -284,7 +284,7 @@ func (s *server) listCalls(ctx context.Context, in *callsInput) (*reply[Page[Too
 		}
 		at = callsAt{c.ID.Turn, c.ID.Index}
 	}
-	return p.end()
+	return p.end(), nil
 }
 
 type cancelInput struct {

@@ -185,8 +185,17 @@ func TestWhatABadInputIsRefusedWith(t *testing.T) {
 	w := setup(t)
 	w.create("s1")
 	for _, bad := range []any{
-		"", []m{}, 7, m{"type": "text", "text": "x"}, []m{{"type": "text"}}, []m{{"type": "text", "text": ""}}, []m{{"type": "blob", "ref": "x", "mediaType": "a/b"}},
-		[]m{{"type": "blob", "text": "x"}}, []m{{"type": "image", "text": "x"}}, []any{"x"}, nil,
+		"",
+		[]m{},
+		7,
+		m{"type": "text", "text": "x"},
+		[]m{{"type": "text"}},
+		[]m{{"type": "text", "text": ""}},
+		[]m{{"type": "blob", "ref": "x", "mediaType": "a/b"}},
+		[]m{{"type": "blob", "text": "x"}},
+		[]m{{"type": "image", "text": "x"}},
+		[]any{"x"},
+		nil,
 	} {
 		w.call("POST", "/v1/sessions/s1/runs", m{"input": bad}).refused(422, "validation_failed")
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"strings"
 	"unicode"
@@ -45,7 +46,7 @@ func (s *server) listSessions(ctx context.Context, in *listInput) (*reply[Page[S
 	r := requestOf(ctx)
 	p := newPager[SessionSummary](s, r)
 	var at listAt
-	if _, err := s.open(r, &at); err != nil {
+	if err := s.open(r, &at); err != nil {
 		return nil, err
 	}
 	f := filterOf(r, in)
@@ -64,18 +65,19 @@ func (s *server) listSessions(ctx context.Context, in *listInput) (*reply[Page[S
 				if p.full() {
 					return p.after(at)
 				}
-				in, err := p.add(summary(l))
-				if err != nil {
+				v := s.view(ctx, host.Key{Tenant: r.who.Tenant, Session: l.Session})
+				fits, err := p.add(v.summary(l))
+				if err = firstOf(err, v.err); err != nil {
 					return nil, err
 				}
-				if !in {
+				if !fits {
 					return p.after(at)
 				}
 			}
 			at = listAt{l.Meta.UpdatedAt, l.Session}
 		}
 		if len(found) < q.Limit {
-			return p.end()
+			return p.end(), nil
 		}
 	}
 	return p.after(at)
@@ -83,11 +85,10 @@ func (s *server) listSessions(ctx context.Context, in *listInput) (*reply[Page[S
 
 // filter is what of a list its client wants.
 type filter struct {
-	activity, q  string
-	root         ident.SessionID
-	none         bool
-	metadata     map[string]string
-	wantMetadata []string
+	activity, q string
+	root        ident.SessionID
+	none        bool
+	metadata    map[string]string
 }
 
 func filterOf(r *request, in *listInput) *filter {
@@ -166,9 +167,7 @@ func (p *PatchSession) apply(m host.Meta) (host.Meta, error) {
 		return m, nil
 	}
 	merged := make(map[string]string, len(m.Metadata)+len(p.Metadata))
-	for k, v := range m.Metadata {
-		merged[k] = v
-	}
+	maps.Copy(merged, m.Metadata)
 	for k, v := range p.Metadata {
 		if v == nil {
 			delete(merged, k)

@@ -131,9 +131,19 @@ func TestPatchingWhatListsShow(t *testing.T) {
 	p := w.call("PATCH", "/v1/sessions/s1", m{"metadata": many}).refused(409, "limit_reached")
 	require.Equal(t, "32", string(p.Max))
 	for _, bad := range []m{
-		{"metadata": m{"": "v"}}, {"metadata": m{strings.Repeat("k", 65): "v"}}, {"metadata": m{"k": strings.Repeat("v", 257)}}, {"metadata": m{"k": "a\nb"}},
-		{"metadata": m{"k\x00": "v"}}, {"metadata": m{"k": 1}}, {"metadata": nil}, {"name": strings.Repeat("n", 201)}, {"name": "a\tb"}, {"deleteAfterCloseDays": -1},
-		{"deleteAfterCloseDays": 36501}, {"deleteAfterCloseDays": 1.5}, {"status": "closed"},
+		{"metadata": m{"": "v"}},
+		{"metadata": m{strings.Repeat("k", 65): "v"}},
+		{"metadata": m{"k": strings.Repeat("v", 257)}},
+		{"metadata": m{"k": "a\nb"}},
+		{"metadata": m{"k\x00": "v"}},
+		{"metadata": m{"k": 1}},
+		{"metadata": nil},
+		{"name": strings.Repeat("n", 201)},
+		{"name": "a\tb"},
+		{"deleteAfterCloseDays": -1},
+		{"deleteAfterCloseDays": 36501},
+		{"deleteAfterCloseDays": 1.5},
+		{"status": "closed"},
 	} {
 		w.call("PATCH", "/v1/sessions/s1", bad).refused(422, "validation_failed")
 	}
@@ -150,6 +160,13 @@ func TestTheTitleIsCutBetweenCharacters(t *testing.T) {
 	w.create("s2")
 	w.run("s2", "short")
 	require.Equal(t, "short", w.session("s2").Title)
+	w.create("s3")
+	require.Empty(t, w.session("s3").Title)
+	w.run("s3", "Long "+strings.Repeat("ä", 5000))
+	require.Equal(t, "Long "+strings.Repeat("ä", 55), w.session("s3").Title)
+	var list api.Page[api.SessionSummary]
+	w.call("GET", "/v1/sessions?q=s3", nil).is(200, &list)
+	require.Equal(t, "Long "+strings.Repeat("ä", 55), list.Items[0].Title)
 }
 
 func TestClosingAndDeleting(t *testing.T) {

@@ -76,7 +76,7 @@ type toolsAt struct {
 func (s *server) listTools(ctx context.Context, in *Listing) (*reply[Page[Tool]], error) {
 	r := requestOf(ctx)
 	var at toolsAt
-	if _, err := s.open(r, &at); err != nil {
+	if err := s.open(r, &at); err != nil {
 		return nil, err
 	}
 	p := newPager[Tool](s, r)
@@ -97,7 +97,7 @@ func (s *server) listTools(ctx context.Context, in *Listing) (*reply[Page[Tool]]
 		}
 		at.After = t.Name
 	}
-	return p.end()
+	return p.end(), nil
 }
 
 func (s *server) getTool(ctx context.Context, in *ToolPath) (*reply[Tool], error) {

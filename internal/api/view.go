@@ -129,11 +129,29 @@ func metadataOf(m host.Meta) map[string]string {
 	return m.Metadata
 }
 
-func titleOf(m host.Meta) string {
-	if m.Name != "" {
+// title is what a session is called in lists: its name, else the beginning of
+// its first run's text. A text that did not ride in its event is looked up.
+func (v *view) title(m host.Meta, head ident.Seq) string {
+	switch {
+	case m.Name != "":
 		return m.Name
+	case m.Title != "" || head <= 1:
+		return title(m.Title)
 	}
-	return title(m.Title)
+	rec, err := v.s.Engine.RunRow(v.ctx, v.key, 1)
+	if err != nil {
+		if !notFound(err) && v.err == nil {
+			v.err = err
+		}
+		return ""
+	}
+	const enough = 1024 // bytes; sixty characters have fewer
+	for _, p := range rec.Input {
+		if p.Blob == "" {
+			return title(v.read(p.Text, enough))
+		}
+	}
+	return ""
 }
 
 func deleteAt(m host.Meta) Time {
@@ -143,10 +161,10 @@ func deleteAt(m host.Meta) Time {
 	return Time(m.ClosedAt.Add(*m.DeleteAfterDays * ident.Day))
 }
 
-func summary(l host.Listed) SessionSummary {
+func (v *view) summary(l host.Listed) SessionSummary {
 	m := l.Meta
 	out := SessionSummary{
-		ID: string(l.Session), Name: m.Name, Title: titleOf(m), Status: m.Status, Activity: m.Activity,
+		ID: string(l.Session), Name: m.Name, Title: v.title(m, l.Head.Seq), Status: m.Status, Activity: m.Activity,
 		CreatedAt: Time(m.CreatedAt), UpdatedAt: Time(m.UpdatedAt), ClosedAt: Time(m.ClosedAt), Metadata: metadataOf(m),
 		Model: m.Model, Head: uint64(l.Head.Seq), DeleteAfterCloseDays: m.DeleteAfterDays, DeleteAt: deleteAt(m),
 		Quarantine: quarantineOf(l.Head),
@@ -161,7 +179,7 @@ func summary(l host.Listed) SessionSummary {
 func (v *view) session(d *host.Done) (Session, error) {
 	st, m := &d.State, d.Meta
 	out := Session{
-		ID: string(v.key.Session), Name: m.Name, Title: titleOf(m), Status: d.Head.Status, Activity: st.Activity(),
+		ID: string(v.key.Session), Name: m.Name, Title: v.title(m, d.Head.Seq), Status: d.Head.Status, Activity: st.Activity(),
 		CreatedAt: Time(m.CreatedAt), UpdatedAt: Time(m.UpdatedAt), ClosedAt: Time(m.ClosedAt), Metadata: metadataOf(m),
 		Config: v.config(st.Config), ConfigRevision: st.ConfigRevision, Head: uint64(d.Head.Seq),
 		QueuedRuns: []Run{}, Remembered: []Remembered{}, Workspaces: workspacesOf(st.Config.Workspaces),
