@@ -159,7 +159,9 @@ func add[I, O any](s *server, r route, handle func(context.Context, *I) (*O, err
 		r.body, r.must = op.RequestBody.Content["application/json"].Schema, op.RequestBody.Required
 	}
 	for _, status := range r.also {
-		op.Responses[strconv.Itoa(status)] = op.Responses[strconv.Itoa(r.op.DefaultStatus)]
+		also := *op.Responses[strconv.Itoa(r.op.DefaultStatus)]
+		also.Description = http.StatusText(status)
+		op.Responses[strconv.Itoa(status)] = &also
 	}
 	if r.op.Method == http.MethodPost {
 		op.Parameters = append(op.Parameters, &huma.Param{

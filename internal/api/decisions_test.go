@@ -234,6 +234,25 @@ func TestSettlingAPromise(t *testing.T) {
 	w.call("POST", path, m{"status": "resolved", "value": m{"sum": 7}}).refused(404, "not_found")
 }
 
+func TestTheInputOfAnEditedCallIsTheEdit(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	c := config("t.*")
+	c["approvals"] = m{"tools": m{"t.later": m{"require": true}}}
+	w.call("POST", "/v1/sessions", m{"id": "s1", "config": c}).is(201, nil)
+	w.model.For("s1", scripted.Step{Calls: []scripted.Call{call("t.later", `{"x":"mine"}`)}}, scripted.Step{Text: "done"})
+	w.run("s1", "go")
+	w.call("POST", "/v1/sessions/s1/approvals/approval_1", m{"decision": "approve", "arguments": m{"x": "theirs"}}).is(200, nil)
+	path := "/v1/promises/" + <-w.tokens
+	var args map[string]string
+	w.call("GET", path+"/input", nil).is(200, &args)
+	require.Equal(t, map[string]string{"x": "theirs"}, args)
+	w.call("POST", path, m{"status": "failed", "error": m{"code": 7}}).is(200, nil)
+	w.call("GET", "/v1/sessions/s1/runs/run_1?wait=20", nil).is(200, nil)
+	w.call("GET", path+"/input", nil).is(200, &args)
+	require.Equal(t, map[string]string{"x": "theirs"}, args)
+}
+
 func TestAnOperatorSettlesAPromise(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

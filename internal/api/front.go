@@ -43,6 +43,7 @@ func (s *server) front(w *tracked, r *http.Request) *Problem {
 	if p != nil {
 		return p
 	}
+	w.route = rt.op.Path
 	req := &request{via: via(r)}
 	if !rt.public {
 		if req.who, p = s.authenticate(r, rt); p != nil {
@@ -217,7 +218,7 @@ func (s *server) recovered(w *tracked, r *http.Request) {
 	if v == http.ErrAbortHandler { //nolint:errorlint,err113 // the very value is what net/http panics with
 		panic(v)
 	}
-	s.Log.ErrorContext(r.Context(), "panic", "method", r.Method, "path", r.URL.Path, "value", v, "stack", string(debug.Stack()))
+	s.Log.ErrorContext(r.Context(), "panic", "method", r.Method, "route", w.route, "value", v, "stack", string(debug.Stack()))
 	if w.began {
 		// What was sent is half an answer: it must not look like a whole one.
 		panic(http.ErrAbortHandler)
@@ -225,10 +226,12 @@ func (s *server) recovered(w *tracked, r *http.Request) {
 	problem(codeInternal, "").write(w)
 }
 
-// tracked knows whether an answer has begun.
+// tracked knows whether an answer has begun, and of which route: the path
+// itself may hold a promise token, which no log line may.
 type tracked struct {
 	http.ResponseWriter
 	began bool
+	route string
 }
 
 // WriteHeader implements http.ResponseWriter.

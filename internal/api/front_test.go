@@ -291,7 +291,7 @@ func TestTheOpenAPIDocument(t *testing.T) {
 			Responses   map[string]any
 			Security    []map[string][]string
 		}
-		Components struct{ Schemas map[string]any }
+		Components struct{ Schemas map[string]m }
 	}
 	require.NoError(t, json.Unmarshal(res.Body.Bytes(), &doc))
 	require.Regexp(t, `^3\.1\.\d+$`, doc.OpenAPI)
@@ -307,6 +307,8 @@ func TestTheOpenAPIDocument(t *testing.T) {
 	}
 	require.ElementsMatch(t, built, got)
 	require.Contains(t, doc.Components.Schemas, "Problem")
+	require.NotContains(t, doc.Components.Schemas["Run"], "additionalProperties")
+	require.Contains(t, doc.Components.Schemas["RequestRun"], "additionalProperties")
 	// Every reference leads somewhere.
 	for _, ref := range bytes.Split(res.Body.Bytes(), []byte(`"$ref":"#/components/schemas/`))[1:] {
 		name, _, _ := bytes.Cut(ref, []byte(`"`))

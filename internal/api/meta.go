@@ -87,9 +87,42 @@ func (s *server) describe() {
 	// The mux's mark of "this path alone" is none of OpenAPI's.
 	doc.Paths["/"] = doc.Paths["/{$}"]
 	delete(doc.Paths, "/{$}")
+	s.openAnswers(doc)
 	body, err := json.Marshal(doc)
 	if err != nil {
 		panic("api: the OpenAPI document cannot be written: " + err.Error()) // a mistake in this package, at start
 	}
 	s.openapi = body
+}
+
+// openAnswers lets schemas that only answers have grow: a client that holds
+// answers against this document must not break when a later build says more.
+func (s *server) openAnswers(doc *huma.OpenAPI) {
+	asked := map[*huma.Schema]bool{}
+	for _, rt := range s.routes {
+		s.reach(rt.body, asked)
+	}
+	for _, schema := range doc.Components.Schemas.Map() {
+		if !asked[schema] && schema.AdditionalProperties == false {
+			schema.AdditionalProperties = nil
+		}
+	}
+}
+
+// reach marks all that a schema is made of.
+func (s *server) reach(schema *huma.Schema, seen map[*huma.Schema]bool) {
+	if schema = resolveRef(s.api.OpenAPI().Components.Schemas, schema); schema == nil || seen[schema] {
+		return
+	}
+	seen[schema] = true
+	s.reach(schema.Items, seen)
+	for _, field := range schema.Properties {
+		s.reach(field, seen)
+	}
+	for _, branch := range schema.OneOf {
+		s.reach(branch, seen)
+	}
+	if more, ok := schema.AdditionalProperties.(*huma.Schema); ok {
+		s.reach(more, seen)
+	}
 }

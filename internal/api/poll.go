@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/host"
@@ -15,20 +16,30 @@ func terminal(status string) bool {
 // awaitRun shows a run: at once, or within ms when it is terminal or waits.
 func (s *server) awaitRun(ctx context.Context, key host.Key, d *host.Done, id ident.RunID, ms int64) (Run, error) {
 	until := s.Engine.Now().Add(ms)
-	for {
-		rv, err := s.Engine.RunOf(ctx, key, *d, id)
-		if err != nil {
-			return Run{}, err
-		}
+	for inProgress(d, id) {
 		left := int64(until - s.Engine.Now())
-		if ms == 0 || left <= 0 || terminal(rv.Status) || rv.Status == host.RunWaits {
-			v := s.view(ctx, key)
-			return v.run(rv), v.err
+		if left <= 0 {
+			break
 		}
 		if err := s.awaitHead(ctx, key, d, left); err != nil {
 			return Run{}, err
 		}
 	}
+	rv, err := s.Engine.RunOf(ctx, key, *d, id)
+	if err != nil {
+		return Run{}, err
+	}
+	v := s.view(ctx, key)
+	return v.run(rv), v.err
+}
+
+// inProgress says, from state alone, that a run is neither over nor waiting.
+func inProgress(d *host.Done, id ident.RunID) bool {
+	active, queued := host.LiveRuns(&d.State)
+	if active != nil && active.ID == id {
+		return active.Status != host.RunWaits
+	}
+	return slices.ContainsFunc(queued, func(r host.RunRecord) bool { return r.ID == id })
 }
 
 // awaitHead waits until a session has moved past what is known of it, at most

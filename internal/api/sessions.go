@@ -65,12 +65,16 @@ func (s *server) asked(r *request, submission string) (host.Asked, error) {
 }
 
 type createInput struct {
-	Body CreateSession
+	Body *CreateSession
 }
 
 func (s *server) createSession(ctx context.Context, in *createInput) (*reply[Session], error) {
 	r := requestOf(ctx)
-	key, made, err := s.newKey(r, in.Body.ID)
+	b := in.Body
+	if b == nil {
+		b = &CreateSession{}
+	}
+	key, made, err := s.newKey(r, b.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +87,7 @@ func (s *server) createSession(ctx context.Context, in *createInput) (*reply[Ses
 			return nil, err
 		}
 	}
-	cmds, err := s.opening(ctx, r, key, &in.Body)
+	cmds, err := s.opening(ctx, r, key, b)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +98,7 @@ func (s *server) createSession(ctx context.Context, in *createInput) (*reply[Ses
 	if d.Replies[0].Same {
 		return s.session(ctx, key, &d, http.StatusOK)
 	}
-	if change := describe(&in.Body); change != nil {
+	if change := describe(b); change != nil {
 		if d, err = s.Engine.Describe(ctx, key, change); err != nil {
 			return nil, err
 		}

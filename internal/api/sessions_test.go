@@ -48,7 +48,7 @@ func TestTheServerMakesAnIDAndADefaultConfig(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	var s api.Session
-	w.call("POST", "/v1/sessions", m{}).is(201, &s)
+	w.call("POST", "/v1/sessions", nil).is(201, &s)
 	require.Regexp(t, `^ses_[a-z0-9]{26}$`, s.ID)
 	require.Equal(t, "default", s.Config.Model.Model)
 	w.call("POST", "/v1/sessions", m{"config": m{"tools": []string{"t.read"}}}).is(201, &s)
