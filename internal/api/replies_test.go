@@ -12,6 +12,7 @@ import (
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/adapter/memory"
+	"github.com/perdure/perdure/internal/adapter/scripted"
 	"github.com/perdure/perdure/internal/api"
 )
 
@@ -59,7 +60,14 @@ func TestARefusedRequestLeavesNoTrace(t *testing.T) {
 func TestAKeyOnAPromiseToken(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	w.create("s1")
+	w.create("s1", "t.*")
+	w.model.For("s1", scripted.Step{Calls: []scripted.Call{call("t.later", `{}`)}}, scripted.Step{Text: "done"})
+	w.run("s1", "go")
+	path := "/v1/promises/" + <-w.tokens
+	w.call("POST", path, m{"status": "resolved", "value": "v"}, bare, key("k")).is(200, nil)
+	again := w.call("POST", path, m{"status": "resolved", "value": "v"}, bare, key("k")).is(200, nil)
+	require.Equal(t, "true", again.Header().Get("Idempotency-Replayed"))
+	w.call("POST", path, m{"status": "failed"}, bare, key("k")).refused(409, "submission_conflict")
 	w.call("POST", "/v1/promises/pt_x/", m{"status": "resolved"}, key("k")).refused(404, "not_found")
 	w.call("POST", "/v1/promises/pt_x", m{"status": "resolved"}, key("k")).refused(404, "not_found")
 }
