@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 
 	"github.com/perdure/perdure/core/blob"
@@ -154,15 +155,25 @@ func (d *driver) driveStatus(rd machine.Ready, s *session.State) (string, ident.
 	return DriveIdle, 0
 }
 
+// stashed is a model result on its way to a commit that did not go through.
+type stashed struct {
+	Outcome *session.ModelOutcome `json:"outcome"`
+	Blobs   []Blob                `json:"blobs,omitempty"`
+}
+
 // stash keeps model results whose commit did not go through at the first try,
-// so that a crash before the next one does not cost a generation.
+// so that a crash before the next one does not cost a generation (I11).
 func (d *driver) stash(ctx context.Context, outs []outcome) {
 	for _, o := range outs {
-		if o.stash == nil {
+		m, ok := o.Command.(*session.ModelOutcome)
+		if !ok || m.Fault != nil || m.Aborted {
 			continue
 		}
-		until := d.e.Now().Add(ident.Day)
-		if _, err := d.e.d.Stash.PutStash(ctx, d.key, stashName(d.head.Inc, o.claim), o.stash, until, false); err != nil {
+		data, err := json.Marshal(stashed{Outcome: m, Blobs: o.Blobs})
+		if err == nil {
+			_, err = d.e.d.Stash.PutStash(ctx, d.key, stashName(d.head.Inc, o.claim), data, d.e.Now().Add(ident.Day), false)
+		}
+		if err != nil {
 			d.e.d.Report(d.key, "stash", err)
 			continue
 		}
@@ -170,16 +181,18 @@ func (d *driver) stash(ctx context.Context, outs []outcome) {
 	}
 }
 
+// unstash forgets what is committed now.
 func (d *driver) unstash(ctx context.Context, outs []outcome) {
 	if !d.stashed {
 		return
 	}
 	d.stashed = false
 	for _, o := range outs {
-		if o.stash != nil {
-			if err := d.e.d.Stash.DropStash(ctx, d.key, stashName(d.head.Inc, o.claim)); err != nil {
-				d.e.d.Report(d.key, "stash", err)
-			}
+		if o.claim.Kind != session.ClaimModel {
+			continue
+		}
+		if err := d.e.d.Stash.DropStash(ctx, d.key, stashName(d.head.Inc, o.claim)); err != nil {
+			d.e.d.Report(d.key, "stash", err)
 		}
 	}
 }

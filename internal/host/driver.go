@@ -27,8 +27,6 @@ type message struct {
 type outcome struct {
 	claim session.Claim
 	Prepared
-	// stash is the document that keeps a model result until it is committed.
-	stash []byte
 }
 
 type watcher struct {

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -156,15 +155,7 @@ func (p *performance) callModel(ctx context.Context, eff *session.CallModel) *ou
 		}
 		sp.Text(&out.Calls[i].Arguments, c.Arguments)
 	}
-	o := &outcome{Prepared: sp.Prepare(out)}
-	o.stash, _ = json.Marshal(stashed{Outcome: out, Blobs: o.Blobs}) // plain structs: it cannot fail
-	return o
-}
-
-// stashed is a model result on its way to a commit that did not go through.
-type stashed struct {
-	Outcome *session.ModelOutcome `json:"outcome"`
-	Blobs   []Blob                `json:"blobs,omitempty"`
+	return &outcome{Prepared: sp.Prepare(out)}
 }
 
 func (p *performance) generate(ctx context.Context, eff *session.CallModel, st *stream) (ModelResult, ModelInfo, error) {

@@ -95,7 +95,7 @@ func (d *driver) stashedOutcome(ctx context.Context, eff session.Effect) *outcom
 		d.e.d.Report(d.key, "stash", err)
 		return nil
 	}
-	return &outcome{claim: claim, Prepared: Prepared{Command: st.Outcome, Blobs: st.Blobs}, stash: data}
+	return &outcome{claim: claim, Prepared: Prepared{Command: st.Outcome, Blobs: st.Blobs}}
 }
 
 // remove deletes the session: from the commit on it is not found, and the
