@@ -105,9 +105,12 @@ func (d *driver) build(rd machine.Ready, pr *projector, blobs []Blob) (Commit, i
 			c.Blobs = append(c.Blobs, Blob{Ref: blob.Ref(d.offer.offer.Ref), Data: d.offer.body})
 		}
 	}
-	if pr.list {
+	if pr.list || len(d.metaEdits) > 0 {
 		m := d.meta
 		pr.apply(&m, s)
+		for _, edit := range d.metaEdits {
+			edit(&m)
+		}
 		c.Meta = &m
 	}
 	return c, bytes, nil

@@ -65,6 +65,8 @@ type driver struct {
 	retryAt  ident.Instant
 	stashed  bool // a stash may hold what the next commit makes superfluous
 	stopping bool
+	// metaEdits are what the commands at hand make of the listing document.
+	metaEdits []func(*Meta)
 }
 
 func newDriver(e *Engine, key Key) *driver {
@@ -296,6 +298,8 @@ func (d *driver) watch(w *watcher) {
 		w.signal.Fire()
 		return
 	}
+	// Whoever gave up has fired its own signal.
+	d.watchers = slices.DeleteFunc(d.watchers, func(o *watcher) bool { return o.signal.Fired() })
 	d.watchers = append(d.watchers, w)
 }
 

@@ -148,7 +148,8 @@ func (e *Engine) View(ctx context.Context, key Key) (Done, error) {
 }
 
 // Watch returns a signal that fires when the session's head has passed seq, or
-// its owner lets go of it; the caller looks again then.
+// its owner lets go of it; the caller looks again then. Who stops waiting fires
+// the signal, so that it is forgotten.
 func (e *Engine) Watch(key Key, seq ident.Seq) Signal {
 	sig := e.d.Sched.NewSignal()
 	e.send(key, message{watch: &watcher{after: seq, signal: sig}})
@@ -170,6 +171,8 @@ type Prepared struct {
 	Blobs   []Blob
 	// Inline is how many payload bytes ride in its events.
 	Inline int64
+	// Meta, if set, changes the listing document in the same commit.
+	Meta func(*Meta)
 }
 
 // Done is what commands came to, with the state after them.

@@ -48,3 +48,25 @@ func TestAToolTurnIsTwoCommits(t *testing.T) {
 	// when they do not come together; the last answer.
 	require.LessOrEqual(t, w.store.Stats().Commits-before, 6)
 }
+
+// A second create of one id answers with the session as it is, and starts no
+// second run.
+func TestOpeningTwiceStartsOneRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	k := key("s1")
+	open := func() (host.Done, error) {
+		return w.engine.Do(w.ctx(), k,
+			host.Prepared{Command: &session.OpenSession{Inc: "i", Config: config(), Asked: asked("")}, Meta: func(m *host.Meta) { m.Name = "named" }},
+			host.Prepared{Command: &session.RequestRun{Input: text("hi"), Asked: asked("")}})
+	}
+	d, err := open()
+	require.NoError(t, err)
+	require.Equal(t, "named", d.Meta.Name)
+	require.Equal(t, "hi", d.Meta.Title)
+	d, err = open()
+	require.NoError(t, err)
+	require.True(t, d.Replies[0].Same)
+	w.untilIdle(k)
+	require.Equal(t, 1, w.count(k, session.KindRunAccepted))
+}

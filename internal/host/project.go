@@ -107,7 +107,7 @@ const (
 
 // projector turns the entries of a step into the rows that its commit writes.
 type projector struct {
-	d        *driver
+	blobs    []Blob // of the commit
 	rows     []Row
 	list     bool // the listing document changes
 	touch    bool // and with it updatedAt
@@ -221,13 +221,27 @@ func (p *projector) accepted(e *session.RunAccepted, after *session.State) {
 	p.list, p.touch = true, true
 	p.submission(e.Submission, e.Run, 0)
 	if e.Run == 1 && len(e.Input) > 0 {
-		p.title = blob.Cut(e.Input[0].Text.Text, 240)
+		p.title = blob.Cut(p.textOf(e.Input[0].Text), titleMax)
 	}
 	for _, r := range after.Queue {
 		if r.ID == e.Run {
 			p.put(rowRun(e.Run), 0, recordOf(r))
 		}
 	}
+}
+
+// titleMax is how many bytes of a session's first input its listing keeps; a
+// title is cut from them between graphemes.
+const titleMax = 1 << 10
+
+// textOf is an input's text; a long one is a blob of the same commit.
+func (p *projector) textOf(t blob.Payload) string {
+	for _, b := range p.blobs {
+		if b.Ref == t.Ref {
+			return string(b.Data)
+		}
+	}
+	return t.Text
 }
 
 func recordOf(r *session.Run) RunRecord {

@@ -84,6 +84,18 @@ func (d *driver) command(ctx context.Context, cmds []Prepared) (Done, error) {
 	if err := d.prepare(ctx, inputs); err != nil {
 		return Done{}, err
 	}
+	if _, open := inputs[0].(*session.OpenSession); open && d.head.Rev != 0 {
+		// The session is there already: it is answered as it is, and what was
+		// to be its first run is not started a second time.
+		return d.done([]session.Reply{{Same: true}}), nil
+	}
+	d.metaEdits = nil
+	for _, c := range cmds {
+		if c.Meta != nil {
+			d.metaEdits = append(d.metaEdits, c.Meta)
+		}
+	}
+	defer func() { d.metaEdits = nil }()
 	results, err := d.decide(ctx, inputs, blobs, func(ctx context.Context) error { return d.prepare(ctx, inputs) })
 	if err != nil {
 		return Done{}, err
@@ -128,7 +140,7 @@ func (d *driver) decide(ctx context.Context, inputs []session.Command, blobs []B
 	began := d.e.Now()
 	for try := 0; ; try++ {
 		env := d.env(ctx)
-		pr := &projector{d: d}
+		pr := &projector{blobs: blobs}
 		rd, err := d.m.Step(env, pr.observe, inputs...)
 		if err != nil {
 			return nil, d.freeze(ctx, err)
