@@ -45,7 +45,9 @@ func inProgress(d *host.Done, id ident.RunID) bool {
 // awaitHead waits until a session has moved past what is known of it, at most
 // ms, and looks again. It ends with the request.
 func (s *server) awaitHead(ctx context.Context, key host.Key, d *host.Done, ms int64) error {
-	if _, err := s.Engine.WaitAny(ctx, ms, s.Engine.Watch(key, d.Head.Seq)); err != nil {
+	moved := s.Engine.Watch(key, d.Head.Seq)
+	defer moved.Fire() // nobody waits for it any more
+	if _, err := s.Engine.WaitAny(ctx, ms, moved); err != nil {
 		return err
 	}
 	next, err := s.Engine.View(ctx, key)

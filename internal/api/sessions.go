@@ -91,17 +91,13 @@ func (s *server) createSession(ctx context.Context, in *createInput) (*reply[Ses
 	if err != nil {
 		return nil, err
 	}
+	cmds[0].Meta = describe(b)
 	d, err := s.Engine.Do(ctx, key, cmds...)
 	if err != nil {
 		return nil, err
 	}
 	if d.Replies[0].Same {
 		return s.session(ctx, key, &d, http.StatusOK)
-	}
-	if change := describe(b); change != nil {
-		if d, err = s.Engine.Describe(ctx, key, change); err != nil {
-			return nil, err
-		}
 	}
 	return s.session(ctx, key, &d, http.StatusCreated)
 }

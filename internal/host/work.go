@@ -96,7 +96,16 @@ func (d *driver) command(ctx context.Context, cmds []Prepared) (Done, error) {
 		}
 	}
 	defer func() { d.metaEdits = nil }()
-	results, err := d.decide(ctx, inputs, blobs, func(ctx context.Context) error { return d.prepare(ctx, inputs) })
+	_, open := inputs[0].(*session.OpenSession)
+	results, err := d.decide(ctx, inputs, blobs, func(ctx context.Context) error {
+		if open {
+			return errOpened
+		}
+		return d.prepare(ctx, inputs)
+	})
+	if errors.Is(err, errOpened) {
+		return d.done([]session.Reply{{Same: true}}), nil
+	}
 	if err != nil {
 		return Done{}, err
 	}
@@ -109,6 +118,9 @@ func (d *driver) command(ctx context.Context, cmds []Prepared) (Done, error) {
 	}
 	return d.done(replies), nil
 }
+
+// errOpened ends an open that lost to another.
+var errOpened = errors.New("opened by another")
 
 // mayCommand refuses what a frozen or unknown session does not take.
 func (d *driver) mayCommand(cmds []Prepared) error {
