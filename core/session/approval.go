@@ -236,11 +236,16 @@ func (s *State) decide(c *DecideApprovals, d Decision, env Env) ([]Event, Decisi
 	ev := []Event{e}
 	if d.Approve {
 		e.Decision = Approved
+		tool := r.Batch.call(a.Call).Tool
 		if d.Edited != nil {
+			if problem := s.controlProblem(tool, d.EditControl); problem != "" {
+				out.Refused = reject(CodeValidation, "the edited arguments are not valid: "+problem)
+				return nil, out
+			}
 			e.Edited, e.Control = *d.Edited, d.EditControl
 		}
 		if d.Remember {
-			ev = append(ev, &ApprovalRemembered{Tool: r.Batch.call(a.Call).Tool, Definition: a.Definition, Approval: a.ID, Who: c.who()})
+			ev = append(ev, &ApprovalRemembered{Tool: tool, Definition: a.Definition, Approval: a.ID, Who: c.who()})
 		}
 	}
 	out.Status = e.Decision

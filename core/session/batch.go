@@ -79,6 +79,30 @@ func (s *State) served(c *Call, env Env) *ToolDef {
 	return d
 }
 
+// controlProblem says what is wrong with what a call of one of the session's own
+// tools asks for.
+func (s *State) controlProblem(tool string, c *Control) string {
+	d := s.Toolset.Find(tool)
+	switch {
+	case d == nil || !own(d.Class):
+		if c != nil {
+			return textNoControl
+		}
+		return ""
+	case c == nil:
+		return textNoControl
+	case d.Class == ClassSleep && (c.SleepMs < 0 || c.SleepMs > SleepMax):
+		return "Invalid: sleep takes up to a year."
+	case d.Class == ClassAsk:
+		if err := ValidateItems(c.Items); err != nil {
+			return "Invalid: " + err.Error() + "."
+		}
+	case d.Class != ClassSleep && (len(c.Promises) == 0 || len(c.Promises) > AwaitMax):
+		return "Invalid: " + d.Class + " takes 1 to 32 promises."
+	}
+	return ""
+}
+
 // own says that the session itself does the work of a class.
 func own(class string) bool {
 	switch class {
@@ -100,6 +124,7 @@ func (s *State) judge(r *Run, c *Call, clash bool) Event {
 	case s.Toolset.Find(c.Tool) == nil:
 		return completed(r, c, CallUnavailable, textUnavailable)
 	case own(s.class(c)) && c.Control == nil:
+		// Unreachable while what is recorded is screened.
 		return completed(r, c, CallInvalid, textNoControl)
 	case clash && s.waits(c):
 		return completed(r, c, CallFailed, textAwaitAlone)

@@ -153,8 +153,14 @@ func (s *State) admitEdit(c *EditContext) ([]Event, Reply, error) {
 		return nil, Reply{}, reject(CodeSessionBusy, "the context changes only between turns: try again when the model or the tools have answered")
 	case len(c.Replace) > 0 && s.Active != nil:
 		return nil, Reply{}, reject(CodeSessionBusy, "entries are replaced only while no run is active")
-	case len(c.Put)+len(c.Remove)+len(c.Replace) > KeyedMax:
-		return nil, Reply{}, bound("context edits", int64(len(c.Put)+len(c.Remove)+len(c.Replace)), KeyedMax)
+	}
+	n := len(c.Remove) + len(c.Replace)
+	for _, p := range c.Put {
+		n += max(len(p.Parts), 1)
+	}
+	if n > KeyedMax {
+		// One event holds them all.
+		return nil, Reply{}, bound("context edits and their parts", int64(n), KeyedMax)
 	}
 	e := &ContextEdited{Who: c.who()}
 	var reply Reply

@@ -184,11 +184,8 @@ func (s *State) look(r *Run, c *Call, now ident.Instant) []Event {
 }
 
 // awaitProblem says why an await cannot be: every id must be a promise of this
-// run that the model owns.
+// run that the model owns. How many there are was screened.
 func (s *State) awaitProblem(r *Run, c *Call) string {
-	if c.Control == nil || len(c.Control.Promises) == 0 || len(c.Control.Promises) > AwaitMax {
-		return "Failed: await needs 1 to 32 promises."
-	}
 	for _, id := range c.Control.Promises {
 		if p := s.promise(id); p == nil || p.Joined || p.Run != r.ID {
 			return "Failed: " + id.String() + " is not a promise of this task that can be awaited."

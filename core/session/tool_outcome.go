@@ -26,7 +26,11 @@ func (s *State) admitTool(c *ToolOutcome, env Env) ([]Event, Reply, error) {
 	case c.Lookup && !c.Found:
 		return s.finish(r, call, completed(r, call, CallUnknown, textUnknown)), Reply{}, nil
 	case c.Refused != "":
-		e := completed(r, call, c.Refused, "")
+		status := c.Refused
+		if status != CallInvalid && status != CallForbidden {
+			status = CallUnavailable
+		}
+		e := completed(r, call, status, "")
 		e.Error = c.Text
 		return s.finish(r, call, e), Reply{}, nil
 	case c.Fault != nil:

@@ -344,6 +344,7 @@ func (s *State) completedTurn(r *Run, c *ModelOutcome) []Event {
 	}
 	ev = append(ev, &MessageAdded{Entry: s.Cursors.Entry + 1, Run: r.ID, Turn: c.Turn, Role: RoleAssistant, Source: FromModel, Text: c.Text, Item: item})
 	for i, p := range calls {
+		s.screen(&p)
 		ev = append(ev, &ToolCalled{
 			Run: r.ID, Turn: c.Turn, Call: i + 1, ProviderID: p.ProviderID, Tool: p.Tool, WireName: p.WireName,
 			Arguments: p.Arguments, Verdict: p.Verdict, Problem: p.Problem, Control: p.Control,
@@ -358,6 +359,23 @@ func (s *State) completedTurn(r *Run, c *ModelOutcome) []Event {
 		Run: r.ID, Turn: c.Turn, Attempt: c.Attempt, Outcome: out, Finish: c.Finish, Model: c.Model,
 		ResponseID: c.ResponseID, Usage: c.Usage, DurationMs: c.DurationMs,
 	})
+}
+
+// screen holds a proposed call to what an event may carry. The host has judged
+// it; what is more than the bounds is invalid, whatever the host says.
+func (s *State) screen(p *ProposedCall) {
+	switch p.Verdict {
+	case VerdictOK, VerdictInvalid, VerdictForbidden, VerdictUnavailable:
+	default:
+		p.Verdict, p.Problem = VerdictUnavailable, textUnavailable
+	}
+	p.Problem = blob.Cut(p.Problem, blob.InlineMax)
+	if problem := s.controlProblem(p.Tool, p.Control); problem != "" {
+		p.Control = nil
+		if p.Verdict == VerdictOK {
+			p.Verdict, p.Problem = VerdictInvalid, problem
+		}
+	}
 }
 
 // planTurn decides what follows a turn, and the next one.
