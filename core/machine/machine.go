@@ -152,6 +152,7 @@ type step struct {
 	observe Observe
 	s       *session.State
 	entries []session.Entry
+	before  session.State // kept here: a copy per event would be garbage
 	work    bool
 }
 

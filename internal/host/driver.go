@@ -27,6 +27,7 @@ type message struct {
 type outcome struct {
 	claim session.Claim
 	Prepared
+	rendered *rendering // of a model call: for the next one
 }
 
 type watcher struct {
@@ -61,6 +62,7 @@ type driver struct {
 	tail     int64 // bytes of log since the newest checkpoint
 	ckpt     ident.Seq
 	offer    offerCache
+	rendered *rendering
 	pending  []outcome // outcomes whose commit has not gone through
 	retryAt  ident.Instant
 	stashed  bool // a stash may hold what the next commit makes superfluous
@@ -201,6 +203,9 @@ func (d *driver) handle(ctx context.Context, msgs []message) {
 			batch.wake = true
 		case m.outcome != nil:
 			d.land(m.outcome.claim)
+			if m.outcome.rendered != nil {
+				d.rendered = m.outcome.rendered
+			}
 			batch.outcomes = append(batch.outcomes, *m.outcome)
 		case m.call != nil:
 			// A person's command is answered on its own: its refusal or its

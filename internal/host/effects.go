@@ -20,6 +20,8 @@ type performance struct {
 	offer offerCache
 	late  *atomic.Bool
 	began ident.Instant
+	// rendered is the window as turns before have rendered it.
+	rendered *rendering
 }
 
 // start performs an effect. Its claim is durable.
@@ -27,6 +29,9 @@ func (d *driver) start(ctx context.Context, eff session.Effect) {
 	p := &performance{e: d.e, key: d.key, s: d.m.State(), offer: d.offer, late: new(atomic.Bool), began: d.e.Now()}
 	fctx, cancel := context.WithCancel(ctx)
 	claim := eff.Claim()
+	if claim.Kind == session.ClaimModel {
+		p.rendered, d.rendered = d.rendered, nil
+	}
 	d.flights = append(d.flights, &flight{claim: claim, cancel: cancel, by: p.deadline(eff), late: p.late})
 	inbox := d.inbox
 	d.e.d.Sched.Go(fctx, claim.String(), func(ctx context.Context) {
@@ -34,7 +39,7 @@ func (d *driver) start(ctx context.Context, eff session.Effect) {
 		if o == nil {
 			return
 		}
-		o.claim = claim
+		o.claim, o.rendered = claim, p.rendered
 		inbox.put(message{outcome: o})
 	})
 }

@@ -13,15 +13,64 @@ import (
 // cuts a request extends the one before it byte for byte (I15).
 func (p *performance) render(ctx context.Context, m session.Model, info ModelInfo, defs []definition) (ModelRequest, error) {
 	req := ModelRequest{Tenant: p.key.Tenant, Session: p.key.Session, Model: m}
-	r := renderer{p: p, ctx: ctx, family: info.Family, seen: map[string]bool{}, ids: map[ident.CallID]string{}}
+	r := renderer{p: p, ctx: ctx, family: info.Family}
 	req.Instructions = r.instructions()
-	for _, d := range defs {
-		req.Tools = append(req.Tools, ModelTool{WireName: d.WireName, Description: d.Description, Parameters: d.Parameters})
+	req.Tools = make([]ModelTool, len(defs))
+	for i, d := range defs {
+		req.Tools[i] = ModelTool{WireName: d.WireName, Description: d.Description, Parameters: d.Parameters}
 	}
-	through := p.s.Active.Turn.Through
-	req.Messages = r.messages(p.s.Context.Lead, ident.EntryID(1)<<62)
-	req.Messages = append(req.Messages, r.messages(p.s.Context.Entries, through)...)
+	req.Messages = r.window()
 	return req, r.err
+}
+
+// window renders the window through the turn's last entry. What an earlier
+// turn has rendered is taken as it is: entries are never changed, and the
+// window is the same slice until something is cut or edited, so only what has
+// come since is rendered and read.
+func (r *renderer) window() []ModelMessage {
+	c := &r.p.s.Context
+	w := r.p.rendered
+	if w == nil || !w.fits(c, r.family) {
+		w = &rendering{family: r.family, seen: map[string]bool{}}
+		if len(c.Lead) > 0 {
+			w.lead = &c.Lead[0]
+		}
+		if len(c.Entries) > 0 {
+			w.first = &c.Entries[0]
+		}
+		r.w = w
+		w.messages = r.messages(nil, c.Lead)
+	}
+	r.w = w
+	n := w.entries
+	for n < len(c.Entries) && c.Entries[n].ID <= r.p.s.Active.Turn.Through {
+		n++
+	}
+	w.messages = r.messages(w.messages, c.Entries[w.entries:n])
+	w.entries = n
+	if r.err != nil {
+		r.p.rendered = nil
+		return nil
+	}
+	r.p.rendered = w
+	return w.messages[:len(w.messages):len(w.messages)]
+}
+
+// rendering is a window rendered so far. One model call of a session is under
+// way at a time, and it alone has it.
+type rendering struct {
+	family   string
+	lead     *session.ContextEntry
+	first    *session.ContextEntry
+	entries  int // of the window that are rendered
+	messages []ModelMessage
+	seen     map[string]bool // provider ids of calls so far
+}
+
+// fits says that the window has only grown: its slices begin where they did.
+func (w *rendering) fits(c *session.Context, family string) bool {
+	return w.family == family && len(c.Entries) >= w.entries && w.entries > 0 && w.first == &c.Entries[0] &&
+		(w.lead == nil) == (len(c.Lead) == 0) && (w.lead == nil || w.lead == &c.Lead[0])
 }
 
 // renderer resolves entries to messages; the first error sticks.
@@ -29,8 +78,7 @@ type renderer struct {
 	p      *performance
 	ctx    context.Context //nolint:containedctx // lives for one rendering
 	family string
-	seen   map[string]bool // provider ids of calls so far
-	ids    map[ident.CallID]string
+	w      *rendering
 	err    error
 }
 
@@ -60,18 +108,19 @@ func (r *renderer) instructions() []string {
 	return out
 }
 
-func (r *renderer) messages(entries []session.ContextEntry, through ident.EntryID) []ModelMessage {
-	out := make([]ModelMessage, 0, len(entries))
+// messages renders entries behind those that are there.
+func (r *renderer) messages(out []ModelMessage, entries []session.ContextEntry) []ModelMessage {
 	for i := range entries {
 		e := &entries[i]
-		if e.ID > through {
-			break
-		}
 		switch e.Role {
 		case session.RoleAssistant:
 			out = append(out, r.assistant(e))
 		case session.RoleResults:
-			out = append(out, r.results(e, &entries[max(i-1, 0)]))
+			var asked *ModelMessage
+			if len(out) > 0 {
+				asked = &out[len(out)-1]
+			}
+			out = append(out, r.results(e, asked))
 		default:
 			out = append(out, r.user(e))
 		}
@@ -110,11 +159,10 @@ func (r *renderer) assistant(e *session.ContextEntry) ModelMessage {
 		// The provider's id is data: one that is missing or comes twice is
 		// replaced by ours, so that every result finds its call.
 		name := c.ProviderID
-		if name == "" || r.seen[name] {
+		if name == "" || r.w.seen[name] {
 			name = id.String()
 		}
-		r.seen[name] = true
-		r.ids[id] = name
+		r.w.seen[name] = true
 		m.Calls = append(m.Calls, ModelCall{ID: name, Name: c.WireName, Arguments: r.text(c.Arguments, 0)})
 	}
 	if e.Item != nil && e.Item.Family == r.family && r.family != "" {
@@ -123,13 +171,14 @@ func (r *renderer) assistant(e *session.ContextEntry) ModelMessage {
 	return m
 }
 
-func (r *renderer) results(e, asked *session.ContextEntry) ModelMessage {
-	m := ModelMessage{Role: RoleTool}
+// results answers the calls of the message before it, which stand in the same
+// order.
+func (r *renderer) results(e *session.ContextEntry, asked *ModelMessage) ModelMessage {
+	m := ModelMessage{Role: RoleTool, Results: make([]ModelToolResult, len(e.Results))}
 	for i, res := range e.Results {
-		id := ident.CallID{Turn: e.Turn, Index: res.Index}
-		out := ModelToolResult{ID: r.ids[id], Text: r.text(res.Text, session.ToolTextMax), Error: res.Error}
-		if i < len(asked.Calls) {
-			out.Name = asked.Calls[i].WireName
+		out := ModelToolResult{Text: r.text(res.Text, session.ToolTextMax), Error: res.Error}
+		if asked != nil && i < len(asked.Calls) {
+			out.ID, out.Name = asked.Calls[i].ID, asked.Calls[i].Name
 		}
 		if !res.Edited.IsZero() {
 			// The model's own words stay; the result says what a person made
@@ -137,7 +186,7 @@ func (r *renderer) results(e, asked *session.ContextEntry) ModelMessage {
 			out.Text = "[A person changed the arguments of this call before approving it. It ran with: " +
 				r.text(res.Edited, blob.InlineMax) + "]\n" + out.Text
 		}
-		m.Results = append(m.Results, out)
+		m.Results[i] = out
 	}
 	return m
 }
@@ -171,11 +220,11 @@ func (p *performance) summarise(ctx context.Context) (ModelResult, ModelInfo, er
 		return ModelResult{}, ModelInfo{}, noProvider(m, err)
 	}
 	info := port.Info(m)
-	r := renderer{p: p, ctx: ctx, family: info.Family, seen: map[string]bool{}, ids: map[ident.CallID]string{}}
+	r := renderer{p: p, ctx: ctx, family: info.Family, w: &rendering{seen: map[string]bool{}}}
 	lead, entries := p.s.Covered()
 	req := ModelRequest{Tenant: p.key.Tenant, Session: p.key.Session, Model: m, NoTools: true, Attempt: "compact/" + uitoa(uint64(p.s.Context.Compaction.Attempt))}
 	req.Instructions = r.instructions()
-	req.Messages = append(r.messages(lead, ident.EntryID(1)<<62), r.messages(entries, ident.EntryID(1)<<62)...)
+	req.Messages = r.messages(r.messages(nil, lead), entries)
 	req.Messages = append(req.Messages, ModelMessage{Role: RoleUser, Parts: []ModelPart{{Text: compactPrompt}}})
 	if r.err != nil {
 		return ModelResult{}, info, local(r.err)

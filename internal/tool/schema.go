@@ -26,6 +26,8 @@ type Schema struct {
 	// asked for one property at a time, to name every wrong one and not only
 	// the first.
 	parts *jsonschema.Resolved
+	// passed are arguments that it has accepted.
+	passed passed
 }
 
 // Text is the canonical text of the schema.

@@ -33,6 +33,9 @@ func (r *Registry) Screen(
 			return out
 		}
 	}
+	if s != nil && s.Control == nil && s.schema.passed.has(arguments) {
+		return out
+	}
 	parsed, err := ParseArguments(arguments)
 	if err != nil {
 		out.Verdict, out.Problem = session.VerdictInvalid, err.Error()
@@ -47,6 +50,7 @@ func (r *Registry) Screen(
 		out.Verdict, out.Problem = session.VerdictInvalid, bad.Text()
 		return out
 	}
+	s.schema.passed.add(arguments)
 	if s.Control != nil {
 		if out.Control, err = s.Control(parsed); err != nil {
 			out.Verdict, out.Problem, out.Control = session.VerdictInvalid, err.Error(), nil
