@@ -161,7 +161,14 @@ func (w *world) inOrder(s session.State) {
 func (w *world) bounded(s session.State) {
 	w.t.Helper()
 	require.LessOrEqual(w.t, len(s.Queue), session.QueueMax+session.SteersMax+session.PromisesMax)
-	require.LessOrEqual(w.t, len(s.Promises), session.PromisesMax+session.SettledMax)
+	settled := 0
+	for _, p := range s.Promises {
+		if p.Status != session.Pending {
+			settled++
+		}
+	}
+	require.LessOrEqual(w.t, settled, session.SettledMax)
+	require.LessOrEqual(w.t, len(s.Promises)-settled, session.PromisesMax)
 	require.LessOrEqual(w.t, len(s.Remembered), session.RememberedMax)
 	require.LessOrEqual(w.t, len(s.Context.Instructions), session.KeyedMax)
 	require.LessOrEqual(w.t, len(s.Context.Lead), 2)

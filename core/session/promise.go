@@ -36,9 +36,9 @@ func (e *PromiseSettled) apply(s *State, _ *Entry) error {
 	} else {
 		s.charge(nil, e.Usage)
 	}
-	if p.Run == 0 {
-		// Nobody can await a detached one any more.
-		s.Promises = slices.DeleteFunc(s.Promises, func(q Promise) bool { return q.ID == e.Promise })
+	if p.Run == 0 || p.Joined && s.answeredCall(p) {
+		// Nobody can await it any more.
+		s.forget(p.ID)
 		return nil
 	}
 	settled := len(s.Promises) - s.pendingPromises()
@@ -51,6 +51,21 @@ func (e *PromiseSettled) apply(s *State, _ *Entry) error {
 		settled--
 	}
 	return nil
+}
+
+// answeredCall says that the call of a joined promise has its result.
+func (s *State) answeredCall(p *Promise) bool {
+	r := s.Active
+	if r == nil || r.Batch == nil || r.Batch.Turn != p.Turn {
+		return true
+	}
+	c := r.Batch.call(p.Call)
+	return c == nil || c.terminal()
+}
+
+// forget takes a promise out of state; its row has what became of it.
+func (s *State) forget(id ident.PromiseID) {
+	s.Promises = slices.DeleteFunc(slices.Clone(s.Promises), func(p Promise) bool { return p.ID == id })
 }
 
 func (e *PromiseDetached) apply(s *State, _ *Entry) error {

@@ -115,6 +115,10 @@ func (e *ToolCompleted) apply(s *State, en *Entry) error {
 	if !c.terminal() {
 		return diverge("call", "%d of %s completed as %q", e.Call, e.Turn, e.Status)
 	}
+	if p := s.promise(c.Promise); p != nil && p.Joined && p.Status != Pending {
+		// Its value is the result now, and nobody else may await it.
+		s.forget(p.ID)
+	}
 	r.count(c)
 	r.Batch.At = en.At
 	r.Batch.Open--
