@@ -81,15 +81,21 @@ type child struct {
 	log  *tail
 }
 
-// tail keeps what a process says, to be shown when a test fails.
+// tail keeps what a process says, to wait for, and to be shown when a test
+// fails.
 type tail struct {
 	mu   sync.Mutex
 	text strings.Builder
+	more chan struct{} // closed by the next write
 }
 
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.more != nil {
+		close(t.more)
+		t.more = nil
+	}
 	return t.text.Write(b)
 }
 
@@ -97,6 +103,29 @@ func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.text.String()
+}
+
+// says waits until a text has come.
+func (t *tail) says(tb testing.TB, text string) {
+	tb.Helper()
+	give := time.After(hang)
+	for {
+		t.mu.Lock()
+		said := t.text.String()
+		if t.more == nil {
+			t.more = make(chan struct{})
+		}
+		more := t.more
+		t.mu.Unlock()
+		if strings.Contains(said, text) {
+			return
+		}
+		select {
+		case <-more:
+		case <-give:
+			require.Fail(tb, "it never says "+text, said)
+		}
+	}
 }
 
 // command is this binary as perdure, in an environment of its own.
