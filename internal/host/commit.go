@@ -151,6 +151,10 @@ func (d *driver) driveStatus(rd machine.Ready, s *session.State) (string, ident.
 	case rd.Work:
 		return DriveStarting, s.At
 	case len(s.InFlight()) > 0:
+		// Moved only when half of it is gone: the stores index it.
+		if due := d.head.DueAt; d.head.Drive.Status == DriveRunning && int64(due-s.At) > runningDueMs/2 {
+			return DriveRunning, due
+		}
 		return DriveRunning, s.At.Add(runningDueMs)
 	case s.Active != nil || len(s.Queue) > 0 || s.Context.Compaction.Phase == session.CompactionRuns || rd.WakeAt != 0 || s.HasPending():
 		return DriveParked, rd.WakeAt

@@ -20,6 +20,7 @@ type offerCache struct {
 	model    session.Model
 	offer    session.Offer
 	body     []byte // the definitions: the blob that session.Offer.Ref names
+	defs     []definition
 	info     ModelInfo
 }
 
@@ -49,7 +50,7 @@ func (c *offerCache) refresh(ctx context.Context, d *driver, s session.State, m 
 		defs[i] = t.Def
 		body[i] = definition{t.Def.Name, t.Def.WireName, t.Description, t.Parameters}
 	}
-	c.offer, c.body = session.Offer{Tools: defs}, nil
+	c.offer, c.body, c.defs = session.Offer{Tools: defs}, nil, body
 	if len(tools) == 0 {
 		return nil
 	}
@@ -66,12 +67,12 @@ func (e *Engine) definitions(ctx context.Context, key Key, ref blob.Ref, c offer
 	if ref == "" {
 		return nil, nil
 	}
-	body := c.body
-	if c.offer.Ref != string(ref) {
-		var err error
-		if body, err = e.d.Blobs.GetBlob(ctx, key, ref); err != nil {
-			return nil, err
-		}
+	if c.offer.Ref == string(ref) {
+		return c.defs, nil
+	}
+	body, err := e.d.Blobs.GetBlob(ctx, key, ref)
+	if err != nil {
+		return nil, err
 	}
 	var defs []definition
 	if err := json.Unmarshal(body, &defs); err != nil {
