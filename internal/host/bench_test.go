@@ -66,18 +66,22 @@ type rig struct {
 	model  instant
 }
 
-func newRig(b *testing.B, turns int, name string, specs ...tool.Spec) *rig {
-	b.Helper()
-	store, err := sqlite.Open(b.TempDir(), sqlite.Options{})
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, store.Close()) })
-	read := tool.Spec{
+// instantRead is a tool that answers at once.
+func instantRead() tool.Spec {
+	return tool.Spec{
 		Name: "t.read", Kind: tool.KindRead, Parallel: true, RetrySafe: true, Description: "reads", Parameters: anything,
 		Run: func(context.Context, host.ToolCall) (host.ToolResult, error) {
 			return host.ToolResult{Text: strings.Repeat("result ", 20)}, nil
 		},
 	}
-	tools, err := tool.New(nil, append(specs, read), control.Tools())
+}
+
+func newRig(b *testing.B, turns int, name string, specs ...tool.Spec) *rig {
+	b.Helper()
+	store, err := sqlite.Open(b.TempDir(), sqlite.Options{})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, store.Close()) })
+	tools, err := tool.New(nil, append(specs, instantRead()), control.Tools())
 	require.NoError(b, err)
 	m := instant{turns, name, &sync.Map{}}
 	e := host.New(host.Deps{
@@ -101,7 +105,7 @@ func (r *rig) do(k host.Key, c session.Command) host.Done {
 func (r *rig) open(k host.Key) {
 	c := config("t.*")
 	c.Limits.MaxTurns = 1 << 40
-	c.Context.Window.MaxMessages = 200
+	c.Context.Window.MaxMessages = 1000 // 500 to 1,000 entries once it is old
 	r.do(k, &session.OpenSession{Inc: "inc", Config: c, Asked: asked("")})
 }
 
