@@ -19,11 +19,12 @@ import (
 )
 
 // aged plays runs in a session until its log has so many events.
-func aged(tb testing.TB, events ident.Seq) (*memory.Store, host.Key) {
+func aged(tb testing.TB, window int64, events ident.Seq) (*memory.Store, host.Key) {
 	tb.Helper()
 	store := memory.New(memory.Options{})
 	k := key("old")
 	withEngine(tb, store, func(r *rig) {
+		r.window = window
 		r.open(k)
 		for {
 			d, err := r.engine.View(context.Background(), k)
@@ -59,7 +60,7 @@ func withEngine(tb testing.TB, store *memory.Store, use func(r *rig)) {
 func TestARunReadsTheSameAtAnyAge(t *testing.T) {
 	t.Parallel()
 	reads := func(events ident.Seq) (cold, warm int64) {
-		store, k := aged(t, events)
+		store, k := aged(t, 40, events)
 		withEngine(t, store, func(r *rig) {
 			before := store.Stats().ReadBytes
 			r.run(k)
@@ -76,11 +77,11 @@ func TestARunReadsTheSameAtAnyAge(t *testing.T) {
 	require.Zero(t, warmOld)
 	// A checkpoint and a tail of at most CheckpointAt bytes, whatever the age.
 	require.Less(t, coldOld, coldYoung+(64<<10))
-	store, k := aged(t, 2_000)
+	store, k := aged(t, 40, 2_000)
 	d := viewOf(t, store, k)
 	data, err := wire.EncodeCheckpoint(d.State)
 	require.NoError(t, err)
-	require.Less(t, len(data), 256<<10, "state is bounded by the window")
+	require.Less(t, len(data), 32<<10, "state is bounded by the window")
 }
 
 func viewOf(tb testing.TB, store *memory.Store, k host.Key) (d host.Done) {
@@ -96,7 +97,7 @@ func viewOf(tb testing.TB, store *memory.Store, k host.Key) (d host.Done) {
 // BenchmarkLoad measures loading a session of 100,000 events from its
 // checkpoint against reading, decoding and folding them, side by side.
 func BenchmarkLoad(b *testing.B) {
-	store, k := aged(b, 100_000)
+	store, k := aged(b, 0, 100_000)
 	head, err := store.Head(b.Context(), k)
 	require.NoError(b, err)
 	cs, err := store.LatestCheckpoints(b.Context(), k)

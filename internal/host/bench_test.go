@@ -64,6 +64,7 @@ type rig struct {
 	store  *sqlite.Store
 	engine *host.Engine
 	model  instant
+	window int64 // messages; 0 is 1,000
 }
 
 // instantRead is a tool that answers at once.
@@ -91,7 +92,7 @@ func newRig(b *testing.B, turns int, name string, specs ...tool.Spec) *rig {
 	require.NoError(b, e.Start(ctx))
 	b.Cleanup(cancel)
 	b.Cleanup(func() { require.NoError(b, e.Stop(context.Background())) })
-	return &rig{b, store, e, m}
+	return &rig{b, store, e, m, 0}
 }
 
 func (r *rig) do(k host.Key, c session.Command) host.Done {
@@ -105,7 +106,10 @@ func (r *rig) do(k host.Key, c session.Command) host.Done {
 func (r *rig) open(k host.Key) {
 	c := config("t.*")
 	c.Limits.MaxTurns = 1 << 40
-	c.Context.Window.MaxMessages = 1000 // 500 to 1,000 entries once it is old
+	c.Context.Window.MaxMessages = 1000
+	if r.window > 0 {
+		c.Context.Window.MaxMessages = r.window
+	}
 	r.do(k, &session.OpenSession{Inc: "inc", Config: c, Asked: asked("")})
 }
 
