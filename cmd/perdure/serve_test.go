@@ -160,17 +160,19 @@ func BenchmarkRestart(b *testing.B) {
 	b.Cleanup(provider.CloseClientConnections)
 	environ := []string{env.OpenAIBaseURL + "=" + provider.URL}
 	server := startChild(b, data, environ...)
-	cl := server.client(b, data)
 	const sessions = 20
-	for i := range sessions {
-		_, err := cl.CreateSession(b.Context(), map[string]any{"id": session(i) + fmt.Sprint(i)})
-		require.NoError(b, err)
-		_, err = cl.StartRun(b.Context(), session(i)+fmt.Sprint(i), say("go on"), 0)
-		require.NoError(b, err)
-		within(b, began)
-	}
-	for b.Loop() {
+	for n := 0; b.Loop(); n++ {
 		b.StopTimer()
+		// New runs each time: one that is interrupted again and again is given
+		// up.
+		for i := range sessions {
+			id := fmt.Sprintf("s%d-%d", n, i)
+			_, err := server.client(b, data).CreateSession(b.Context(), map[string]any{"id": id})
+			require.NoError(b, err)
+			_, err = server.client(b, data).StartRun(b.Context(), id, say("go on"), 0)
+			require.NoError(b, err)
+			within(b, began)
+		}
 		server.kill()
 		for len(began) > 0 {
 			<-began
