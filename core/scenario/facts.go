@@ -17,6 +17,7 @@ type facts struct {
 	unsent map[ident.CallID]int // faults of which it is certain that nothing was sent
 	over   map[string]bool      // runs, calls, approvals, questions and promises that have ended
 	steers map[ident.SteeringID]*steer
+	claims map[session.Claim]bool // effects that were started
 }
 
 type steer struct {
@@ -29,7 +30,16 @@ type steer struct {
 func newFacts() facts {
 	return facts{
 		starts: map[ident.CallID]int{}, unsent: map[ident.CallID]int{}, over: map[string]bool{}, steers: map[ident.SteeringID]*steer{},
+		claims: map[session.Claim]bool{},
 	}
+}
+
+// claimed holds that a claim is never taken for an earlier one. To look up what
+// became of a call may be asked again.
+func (f *facts) claimed(t tester, c session.Claim) {
+	t.Helper()
+	require.True(t, c.Kind == session.ClaimLookup || !f.claims[c], "%s is started again", c)
+	f.claims[c] = true
 }
 
 // heard looks at an input before it is taken.

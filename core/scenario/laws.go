@@ -49,6 +49,7 @@ func (w *world) check(env session.Env, rd machine.Ready) {
 	w.requests(s)
 	w.inOrder(s)
 	w.bounded(s)
+	w.wakes(env, s, rd.WakeAt)
 	w.laws.held = append(w.laws.held, held{s, wire.StateSum(s)})
 	if n := len(w.laws.held); n > 0 {
 		h := w.laws.held[w.laws.rng.IntN(n)]
@@ -157,6 +158,54 @@ func (w *world) inOrder(s session.State) {
 	require.False(w.t, s.Active == nil && len(s.Queue) > 0 && s.Context.Compaction.Phase != session.CompactionRuns, "a queued run is not started")
 }
 
+// wakes is half of I9: whatever ends by itself, the session is woken for it.
+func (w *world) wakes(env session.Env, s session.State, at ident.Instant) {
+	w.t.Helper()
+	by := func(what string, deadline ident.Instant) {
+		require.True(w.t, deadline == 0 || at != 0 && at <= deadline, "nobody wakes the session for %s", what)
+	}
+	for _, p := range s.Promises {
+		if p.Status == session.Pending {
+			by(p.ID.String(), p.Deadline)
+		}
+	}
+	r := s.Active
+	if r == nil {
+		return
+	}
+	if r.Ending != nil {
+		if !r.Ending.Force {
+			by("the watchdog", r.Ending.At.Add(session.CancelWatchdog))
+		}
+		return
+	}
+	if r.Limits.MaxSeconds > 0 && !(r.Wait.Since != 0 && r.Wait.Person) {
+		by("maxSeconds", r.StartedAt.Add(r.Limits.MaxSeconds*ident.Second+r.Wait.PersonMs))
+	}
+	for _, a := range r.Approvals {
+		if a.Status == session.Pending {
+			by(a.ID.String(), a.ExpiresAt)
+		}
+	}
+	for _, q := range r.Questions {
+		by(q.ID.String(), q.ExpiresAt)
+	}
+	by("the next attempt", r.Turn.RetryAt)
+	if r.Batch == nil || r.Batch.Open == 0 {
+		return
+	}
+	for i := range r.Batch.Calls {
+		switch c := &r.Batch.Calls[i]; c.Status {
+		case session.CallWaiting:
+			by("an await", c.AwaitUntil)
+		case session.CallCalled:
+			if c.NotBefore > env.At {
+				by("a call's next attempt", c.NotBefore)
+			}
+		}
+	}
+}
+
 // bounded is I16: nothing in state grows with age.
 func (w *world) bounded(s session.State) {
 	w.t.Helper()
@@ -165,6 +214,7 @@ func (w *world) bounded(s session.State) {
 	for _, p := range s.Promises {
 		if p.Status != session.Pending {
 			settled++
+			require.True(w.t, !p.Joined || s.Active != nil && s.Active.Batch != nil && s.Active.Batch.Turn == p.Turn, "%s is kept", p.ID)
 		}
 	}
 	require.LessOrEqual(w.t, settled, session.SettledMax)

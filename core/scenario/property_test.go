@@ -62,7 +62,7 @@ func (c chaos) config() session.Config {
 		Instructions: blob.Inline(oneOf(c, "instructions", "", "Be brief.")),
 		Limits: session.Limits{
 			MaxTurns: oneOf[int64](c, "maxTurns", 0, 1, 3), MaxToolRounds: oneOf[int64](c, "maxToolRounds", 0, 0, 2),
-			MaxTokens: oneOf[int64](c, "maxTokens", 0, 0, 2000), MaxSeconds: oneOf[int64](c, "maxSeconds", 0, 0, 60),
+			MaxTokens: oneOf[int64](c, "maxTokens", 0, 0, 2000), MaxSeconds: oneOf[int64](c, "maxSeconds", 0, 30, 60),
 			MaxRepeats: oneOf[int64](c, "maxRepeats", 0, -1, 2),
 		},
 	}
@@ -184,7 +184,11 @@ func (c chaos) outcome() session.Command {
 		Call: ident.CallID{Turn: p.claim.Turn, Index: p.claim.Call}, Attempt: p.claim.Attempt, Text: c.text("result"),
 		Lookup: p.claim.Kind == session.ClaimLookup, Found: c.chance(50, "found"),
 	}
-	switch c.n(1, 10, "how") {
+	if p.claim.Kind == session.ClaimTool && c.chance(50, "taken") {
+		o.Accepted = true
+		return o
+	}
+	switch c.n(1, 8, "how") {
 	case 1, 2:
 		o.Error = true
 	case 3, 4:
@@ -193,8 +197,6 @@ func (c chaos) outcome() session.Command {
 		o.Aborted = true
 	case 6:
 		o.Refused = oneOf(c, "refused", session.VerdictForbidden, session.VerdictUnavailable)
-	case 7, 8:
-		o.Accepted = true
 	}
 	return o
 }
@@ -209,6 +211,10 @@ func (c chaos) fault() *session.FaultInfo {
 func (c chaos) answer(p effect, usage session.Usage) session.Command {
 	s := c.w.state()
 	o := &session.ModelOutcome{Turn: p.claim.Turn, Attempt: p.claim.Attempt, Text: c.text("answer"), Usage: usage, Finish: "stop", Aborted: p.stopped && c.chance(70, "aborted")}
+	if len(s.Promises) > 0 && c.chance(40, "await") {
+		o.Calls = []session.ProposedCall{c.w.screen(&s, "await", fmt.Sprintf(`{"promises":["promise_%d"],"timeoutSeconds":20}`, c.promise(&s)))}
+		return o
+	}
 	switch c.n(1, 10, "how") {
 	case 1, 2:
 		o.Fault = c.fault()
@@ -216,7 +222,10 @@ func (c chaos) answer(p effect, usage session.Usage) session.Command {
 		o.Finish = oneOf(c, "finish", "length", "content_filter")
 	case 4, 5, 6, 7:
 		for range c.n(1, oneOf(c, "calls", 2, 4, 40), "how many") {
-			o.Calls = append(o.Calls, c.call(&s))
+			one := c.call(&s)
+			for range oneOf(c, "of it", 1, 1, 2, 4) {
+				o.Calls = append(o.Calls, one)
+			}
 		}
 	case 8:
 		o.Fault = &session.FaultInfo{Class: "quota", NotSent: true, Refused: &session.Failure{Kind: session.FailQuota, Limit: "day", Value: 1, Used: 1}}
@@ -231,7 +240,7 @@ func (c chaos) call(s *session.State) session.ProposedCall {
 	case "sleep":
 		args = fmt.Sprintf(`{"seconds":%d}`, c.n(0, 90, "seconds"))
 	case "await", "detach", "cancel":
-		args = fmt.Sprintf(`{"promises":["promise_%d","promise_%d"],"mode":%q`, c.n(1, int(s.Cursors.Promise)+1, "p"), c.n(1, int(s.Cursors.Promise)+1, "q"), oneOf(c, "mode", "any", "all"))
+		args = fmt.Sprintf(`{"promises":["promise_%d","promise_%d"],"mode":%q`, c.promise(s), c.promise(s), oneOf(c, "mode", "any", "all"))
 		if c.chance(50, "timed") {
 			args += fmt.Sprintf(`,"timeoutSeconds":%d`, oneOf(c, "timeout", 0, 30))
 		}
@@ -243,6 +252,16 @@ func (c chaos) call(s *session.State) session.ProposedCall {
 		args = "{"
 	}
 	return c.w.screen(s, name, args)
+}
+
+// promise is one that can be awaited, if there is any, or whatever.
+func (c chaos) promise(s *session.State) int {
+	for _, p := range s.Promises {
+		if p.Status == session.Pending && !p.Joined && c.chance(50, "this one") {
+			return int(p.ID)
+		}
+	}
+	return c.n(1, int(s.Cursors.Promise)+1, "promise")
 }
 
 // happen plays one thing.
@@ -348,7 +367,7 @@ func TestChaos(t *testing.T) {
 		c := chaos{t, w}
 		w.tools = served("")
 		w.step(driver, &session.OpenSession{Inc: "01INC", Config: c.config()})
-		for range c.n(1, 60, "steps") {
+		for range c.n(10, 80, "steps") {
 			c.happen()
 		}
 		w.oldCopies()

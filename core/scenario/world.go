@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/perdure/perdure/core/blob"
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/core/machine"
 	"github.com/perdure/perdure/core/replay"
@@ -118,6 +119,7 @@ func (w *world) tried(env session.Env, inputs []session.Command) machine.Ready {
 	w.t.Helper()
 	committed := w.m.State()
 	sum := wire.StateSum(committed)
+	other := w.decoy(env, &committed)
 	first, err := w.m.Step(env, nil, inputs...)
 	if err != nil {
 		require.NoError(w.t, err)
@@ -139,12 +141,30 @@ func (w *world) tried(env session.Env, inputs []session.Command) machine.Ready {
 	require.Equal(w.t, sum, wire.StateSum(w.m.State()), "a step moves the state before its commit")
 	require.Equal(w.t, firstSum, wire.StateSum(*rd.State), "the same step comes to another state")
 	require.Equal(w.t, firstSum, wire.StateSum(firstState), "a step changes what a dropped one left")
+	require.Equal(w.t, other.sum, wire.StateSum(other.s), "a step changes what another dropped one left")
 	require.Equal(w.t, encoded(w.t, first.Entries), encoded(w.t, rd.Entries))
 	require.Equal(w.t, first.Effects, rd.Effects)
 	require.Equal(w.t, first.Cancels, rd.Cancels)
 	require.Equal(w.t, first.WakeAt, rd.WakeAt)
 	require.Equal(w.t, first.Work, rd.Work)
 	return rd
+}
+
+// decoy is a step that somebody else would have taken, and that did not go
+// through.
+func (w *world) decoy(env session.Env, s *session.State) held {
+	w.t.Helper()
+	var in session.Command = &session.RequestRun{Input: []session.Part{{Text: blob.Inline("decoy")}}}
+	switch r := s.Active; {
+	case s.Status == session.New:
+		return held{*s, wire.StateSum(*s)}
+	case r != nil && r.Turn.Status == session.TurnInFlight:
+		in = &session.ModelOutcome{Turn: r.Turn.ID, Attempt: r.Turn.Attempt, Text: blob.Inline("decoy"), Finish: "stop"}
+	}
+	rd, err := w.m.Step(env, nil, in)
+	require.NoError(w.t, err)
+	w.m.Drop()
+	return held{*rd.State, wire.StateSum(*rd.State)}
 }
 
 func encoded(t tester, entries []session.Entry) []string {
@@ -168,6 +188,7 @@ func (w *world) follow(rd machine.Ready) {
 		}
 	}
 	for _, e := range rd.Effects {
+		w.laws.facts.claimed(w.t, e.Claim())
 		w.pending = append(w.pending, effect{claim: e.Claim()})
 	}
 	w.wake = rd.WakeAt
