@@ -201,18 +201,18 @@ func (st *step) plan() error {
 func (st *step) apply(ev []session.Event) error {
 	for _, e := range ev {
 		en := session.Entry{Seq: st.s.Seq + 1, At: st.env.At, Event: e}
-		before := *st.s
 		if st.observe != nil {
 			// The observer is shown what was before: nothing of it may be
 			// changed in place.
-			*st.s = before.Fork()
+			st.before = *st.s
+			*st.s = st.before.Fork()
 		}
 		if err := session.Apply(st.s, en); err != nil {
 			return err
 		}
 		st.entries = append(st.entries, en)
 		if st.observe != nil {
-			st.observe(&before, en, st.s)
+			st.observe(&st.before, en, st.s)
 		}
 	}
 	return nil
