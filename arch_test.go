@@ -142,6 +142,7 @@ var edgeRows = []lintkit.Row{
 		Dir: "localstack/...", Module: []string{"self", "internal/client", "internal/api", "internal/env"}, External: []string{"*"}, Tests: anyOfOurs,
 		Why: "what is deployed is tested from outside",
 	},
+	{Dir: "e2e", Tests: anyOfOurs, Why: "e2e is tests alone: they ask from outside"},
 	{
 		Dir: "cmd/*/...", Module: []string{"self", "internal/client", "internal/api", "internal/local", "internal/chat", "internal/env", "core/replay"},
 		External: []string{"*"}, Tests: anyOfOurs,
