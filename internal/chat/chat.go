@@ -134,11 +134,11 @@ func hasRun(events []api.Event) bool {
 // poll fetches what comes. A server that is gone for a while is waited for: the
 // session is still there when it comes back.
 func (c *Chat) poll(ctx context.Context, after uint64, to chan<- page) {
-	for ctx.Err() == nil {
-		events, err := c.Client.Events(ctx, c.Session, after, 0, pollSeconds)
+	for wait := pollSeconds; ctx.Err() == nil; {
+		events, err := c.Client.Events(ctx, c.Session, after, 0, wait)
 		if n := len(events.Events); n > 0 {
 			after = events.Events[n-1].Seq
-		} else if err == nil {
+		} else if err == nil && wait > 0 {
 			continue
 		}
 		select {
@@ -146,9 +146,11 @@ func (c *Chat) poll(ctx context.Context, after uint64, to chan<- page) {
 		case <-ctx.Done():
 			return
 		}
-		if err == nil {
+		if wait = pollSeconds; err == nil {
 			continue
 		}
+		// The next answer, whatever it holds, says that the server is back.
+		wait = 0
 		timer := time.NewTimer(retryAfter)
 		select {
 		case <-timer.C:
