@@ -221,9 +221,15 @@ type message struct {
 	} `json:"tool_calls"`
 }
 
-// text is the message's content.
+// text is the message's content, that of its parts one after the other.
 func (m message) text() string {
+	parts, _ := m.Content.([]any)
 	text, _ := m.Content.(string)
+	for _, p := range parts {
+		part, _ := p.(map[string]any)
+		more, _ := part["text"].(string)
+		text += more
+	}
 	return text
 }
 
