@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -122,3 +123,6 @@ func soon[T any](tb testing.TB, from <-chan T) T {
 		panic("unreachable")
 	}
 }
+
+// quoted is a revision as If-Match takes it.
+func quoted(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
