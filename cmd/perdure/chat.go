@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure/internal/chat"
 	"github.com/perdure/perdure/internal/client"
+	"github.com/perdure/perdure/internal/local"
 )
 
 // chatCommand talks to a session.
@@ -18,7 +19,7 @@ type chatCommand struct {
 }
 
 // Help is what --help shows of it.
-func (chatCommand) Help() string {
+func (*chatCommand) Help() string {
 	return "Lines are messages; /help lists the commands. It reads standard input, so it works in a pipe: at the end of the input it waits until nothing moves, and leaves. The session goes on either way."
 }
 
@@ -33,14 +34,14 @@ func (c *chatCommand) Run(a *app) error {
 	}
 	id, err := c.session(a, cl)
 	if err != nil {
-		return a.explain(cl, err)
+		return a.explain(err)
 	}
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	talk := &chat.Chat{Client: cl, Session: id, In: a.in, Out: a.out, Interrupts: interrupts}
 	if err := talk.Run(a.ctx); err != nil {
-		return a.explain(cl, err)
+		return a.explain(err)
 	}
 	return nil
 }
@@ -68,7 +69,7 @@ func (c *chatCommand) session(a *app, cl *client.Client) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		body["config"] = map[string]any{"model": m}
+		body["config"] = map[string]any{"model": m, "tools": local.DefaultTools()}
 	}
 	s, err := cl.CreateSession(a.ctx, body)
 	return s.ID, err

@@ -102,7 +102,7 @@ type crash struct {
 func TestKillMinusNine(t *testing.T) {
 	t.Parallel()
 	seed := number(t, env.CrashSeed, rand.Uint64())
-	kills := int(number(t, env.CrashKills, 3)) //nolint:gosec // a small number
+	kills := int(number(t, env.CrashKills, 3))
 	t.Logf("%s=%d", env.CrashSeed, seed)
 	c := &crash{
 		T: t, data: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 1)), acked: map[string]string{},

@@ -31,22 +31,8 @@ func TestMain(m *testing.M) {
 // measure of anything.
 const hang = 2 * time.Minute
 
-// running is a server inside the test.
-type running struct {
-	*local.Server
-	data string
-}
-
-// startServer starts a server on a free port, with the demo and no pauses.
-func startServer(tb testing.TB, change func(c *local.Config)) *running {
-	tb.Helper()
-	r, stop, err := serveIn(tb.TempDir(), change)
-	require.NoError(tb, err)
-	tb.Cleanup(func() { require.NoError(tb, stop()) })
-	return r
-}
-
-func serveIn(data string, change func(c *local.Config)) (*running, func() error, error) {
+// serveIn starts a server on a free port, with the demo and no pauses.
+func serveIn(data string, change func(c *local.Config)) (*local.Server, func() error, error) {
 	cfg := local.Config{Addr: "127.0.0.1:0", Data: data, AllowPrivate: true, Instant: true, OpenAIModel: env.DefaultModel}
 	if change != nil {
 		change(&cfg)
@@ -64,13 +50,11 @@ func serveIn(data string, change func(c *local.Config)) (*running, func() error,
 	})
 	select {
 	case <-s.Ready():
-		return &running{s, data}, stop, nil
+		return s, stop, nil
 	case <-time.After(hang):
 		return nil, nil, errors.Join(errors.New("the server does not get ready"), stop())
 	}
 }
-
-func (r *running) client() *client.Client { return client.New(r.URL(), r.Key()) }
 
 // child is a real process that serves.
 type child struct {

@@ -21,7 +21,7 @@ func (a *app) call(do func(c *client.Client) error, show func()) error {
 	var raw json.RawMessage
 	c.Tap = func(answer json.RawMessage) { raw = answer }
 	if err := do(c); err != nil {
-		return a.explain(c, err)
+		return a.explain(err)
 	}
 	if !a.grammar.JSON {
 		show()

@@ -72,6 +72,7 @@ func (p program) run(ctx context.Context, args []string) int {
 		kong.Exit(func(int) { helped = true }),
 		kong.Vars{
 			"url": "where " + env.URL + " or " + env.Addr + " say", "serveAddr": env.DefaultAddr + ", or " + env.Addr, "serveData": "~/.perdure, or " + env.Data,
+			"tools": strings.Join(local.DefaultTools(), " "),
 		},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 	)
@@ -90,7 +91,7 @@ func (p program) run(ctx context.Context, args []string) int {
 		return exitUsage
 	}
 	if err := parsed.Run(&app{program: p, ctx: ctx, grammar: &g}); err != nil {
-		if problem, ok := errors.AsType[*client.Problem](err); ok && g.JSON && len(problem.Raw) > 0 {
+		if problem, ok := errors.AsType[*client.ProblemError](err); ok && g.JSON && len(problem.Raw) > 0 {
 			fmt.Fprintln(p.err, strings.TrimSpace(string(problem.Raw)))
 			return exitFailed
 		}
@@ -158,7 +159,7 @@ func (a *app) localKey(base string) (string, error) {
 }
 
 // explain puts what a person can do about it beside an error of a call.
-func (a *app) explain(c *client.Client, err error) error {
+func (a *app) explain(err error) error {
 	if u, ok := errors.AsType[*client.UnreachableError](err); ok && a.ctx.Err() == nil {
 		return fmt.Errorf("%w\nStart a server with \"perdure serve\", or say where one is with --url or %s", u, env.URL)
 	}

@@ -20,7 +20,7 @@ type replayCommand struct {
 }
 
 // Help is what --help shows of it.
-func (replayCommand) Help() string {
+func (*replayCommand) Help() string {
 	return `  perdure session log s1 | perdure replay          print the events, fold them, check the result
   perdure replay --at 12 s1.jsonl                  the state after event 12
   perdure replay --diff a.jsonl b.jsonl            the first difference`
@@ -118,6 +118,29 @@ func (a *app) showFold(log []byte) error {
 	return nil
 }
 
+// difference is replay.Difference as --json prints it. A kind is empty where a
+// log has ended.
+type difference struct {
+	Seq    any     `json:"seq"`
+	A      any     `json:"a"`
+	B      any     `json:"b"`
+	Fields []field `json:"fields"`
+}
+
+type field struct {
+	Path string `json:"path"`
+	A    string `json:"a"`
+	B    string `json:"b"`
+}
+
+func fields(in []replay.Field) []field {
+	out := make([]field, len(in))
+	for i, f := range in {
+		out[i] = field{f.Path, f.A, f.B}
+	}
+	return out
+}
+
 func (a *app) showDifference(x, y []byte) error {
 	d, found := replay.Explain(x, y)
 	if a.grammar.JSON {
@@ -126,7 +149,7 @@ func (a *app) showDifference(x, y []byte) error {
 		if !found {
 			return out.Encode(nil)
 		}
-		return out.Encode(d)
+		return out.Encode(difference{Seq: d.Seq, A: d.KindA, B: d.KindB, Fields: fields(d.Fields)})
 	}
 	if !found {
 		fmt.Fprintln(a.out, "no difference")

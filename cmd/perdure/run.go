@@ -252,10 +252,10 @@ func (c *todoCommand) Run(a *app) error {
 		return err
 	}
 	if approvals, err = cl.Approvals(a.ctx, nil); err != nil {
-		return a.explain(cl, err)
+		return a.explain(err)
 	}
 	if questions, err = cl.Questions(a.ctx, nil); err != nil {
-		return a.explain(cl, err)
+		return a.explain(err)
 	}
 	if a.grammar.JSON {
 		return json.NewEncoder(a.out).Encode(map[string]any{"approvals": approvals.Items, "questions": questions.Items})
@@ -289,7 +289,7 @@ func (c *eventsCommand) Run(a *app) error {
 	out.SetEscapeHTML(false)
 	for e, err := range cl.Follow(a.ctx, c.Session, c.After, c.Follow) {
 		if err != nil {
-			return a.explain(cl, err)
+			return a.explain(err)
 		}
 		if a.grammar.JSON {
 			if err := out.Encode(e); err != nil {

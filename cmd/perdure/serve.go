@@ -21,7 +21,7 @@ type serveCommand struct {
 }
 
 // Help is what --help shows of it.
-func (serveCommand) Help() string {
+func (*serveCommand) Help() string {
 	return "All settings are variables of the environment: see docs/VARIABLES.md. The first Ctrl-C lets what is in progress come to a commit, the second stops at once; neither loses anything."
 }
 

@@ -118,8 +118,8 @@ func TestANewerDatabaseIsLeftAlone(t *testing.T) {
 func TestMisspeltVariablesAreNamed(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	server := startChild(t, data, "PERDURE_ADRESS=:1")
-	server.log.says(t, "PERDURE_ADRESS")
+	server := startChild(t, data, "PERDURE_ADDR_=:1")
+	server.log.says(t, "PERDURE_ADDR_")
 	server.signal(t, syscall.SIGTERM)
 	require.NoError(t, server.wait(t))
 }

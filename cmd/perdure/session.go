@@ -13,6 +13,7 @@ import (
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/chat"
 	"github.com/perdure/perdure/internal/client"
+	"github.com/perdure/perdure/internal/local"
 )
 
 // sessionCommand is everything about sessions.
@@ -33,7 +34,7 @@ type sessionCreate struct {
 	Name         string            `help:"Name for lists."`
 	Model        string            `help:"Model that answers, as provider/model."`
 	Instructions string            `help:"What the model is told before everything else."`
-	Tool         []string          `help:"Tool to grant; may be repeated. Without any: what the server grants by default." placeholder:"NAME"`
+	Tool         []string          `help:"Tool to grant, as in files.read or files.*; may be repeated. Without any, and without a file: ${tools}." placeholder:"NAME"`
 	Config       string            `help:"File with a config in JSON; the flags above change it." placeholder:"FILE" type:"existingfile"`
 	Metadata     map[string]string `help:"Key and value to keep with it; may be repeated." placeholder:"KEY=VALUE" mapsep:"none"`
 	Input        string            `help:"Text that begins the first run."`
@@ -62,8 +63,11 @@ func (c *sessionCreate) Run(a *app) error {
 	if c.Instructions != "" {
 		config["instructions"] = c.Instructions
 	}
-	if len(c.Tool) > 0 {
+	switch {
+	case len(c.Tool) > 0:
 		config["tools"] = c.Tool
+	case len(config) > 0 && c.Config == "":
+		config["tools"] = local.DefaultTools()
 	}
 	body := map[string]any{}
 	for name, value := range map[string]string{"id": c.ID, "name": c.Name, "input": c.Input, "submissionId": c.Submission} {
@@ -238,7 +242,7 @@ func (c *sessionLog) Run(a *app) error {
 	}
 	log, err := cl.Log(a.ctx, c.Session, c.After)
 	if err != nil {
-		return a.explain(cl, err)
+		return a.explain(err)
 	}
 	defer func() { _ = log.Close() }() // read whole or given up
 	_, err = io.Copy(a.out, log)

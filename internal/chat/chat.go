@@ -105,7 +105,7 @@ func (t *talk) open(ctx context.Context) (err error) {
 	if t.now.Status != "open" {
 		return fmt.Errorf("session %s is closed: it can be read, not talked to", t.Session)
 	}
-	t.say("session %s · %s · %s/%s · /help", t.Session, OneLine(t.now.Title, labelColumns), t.now.Config.Model.Provider, t.now.Config.Model.Model)
+	t.sayf("session %s · %s · %s/%s · /help", t.Session, OneLine(t.now.Title, labelColumns), t.now.Config.Model.Provider, t.now.Config.Model.Model)
 	before, err := t.Client.EventsBefore(ctx, t.Session, 0, historyMax)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (t *talk) open(ctx context.Context) (err error) {
 		}
 	}
 	if earlier {
-		t.say("… earlier: perdure events %s", t.Session)
+		t.sayf("… earlier: perdure events %s", t.Session)
 	}
 	for _, e := range before.Events[from:] {
 		t.show(e)
@@ -181,7 +181,7 @@ func (t *talk) page(ctx context.Context, p page) error {
 	}
 	if t.lost {
 		t.lost = false
-		t.say("- the server answers again")
+		t.sayf("- the server answers again")
 	}
 	if err := t.look(ctx); err != nil {
 		return err
@@ -223,16 +223,16 @@ func (t *talk) complain(err error) error {
 	}
 	if _, gone := errors.AsType[*client.UnreachableError](err); gone {
 		if !t.lost {
-			t.say("- the server does not answer; the session is kept, and the chat goes on when it does")
+			t.sayf("- the server does not answer; the session is kept, and the chat goes on when it does")
 		}
 		t.lost = true
 		return nil
 	}
-	p, refused := errors.AsType[*client.Problem](err)
+	p, refused := errors.AsType[*client.ProblemError](err)
 	if _, typed := errors.AsType[typedError](err); !typed && (!refused || p.Status == 401 || p.Status == 404 && p.Code == "not_found" && t.gone()) {
 		return err
 	}
-	t.say("! %s", err)
+	t.sayf("! %s", err)
 	return nil
 }
 
@@ -250,7 +250,7 @@ func typedf(format string, args ...any) error { return typedError(fmt.Sprintf(fo
 func (t *talk) interrupted() {
 	if t.held != nil && !t.over {
 		t.held = nil
-		t.say("- not waiting any more")
+		t.sayf("- not waiting any more")
 		return
 	}
 	t.leave()
@@ -258,7 +258,7 @@ func (t *talk) interrupted() {
 
 func (t *talk) leave() {
 	if r := t.now.ActiveRun; r != nil {
-		t.say("- %s is %s and goes on without the chat", r.ID, r.Status)
+		t.sayf("- %s is %s and goes on without the chat", r.ID, r.Status)
 	}
 	t.over = true
 }
@@ -298,7 +298,7 @@ func (t *talk) untilSettled(end bool) func(context.Context) (bool, error) {
 	}
 }
 
-// say prints a line.
-func (t *talk) say(format string, args ...any) {
+// sayf prints a line.
+func (t *talk) sayf(format string, args ...any) {
 	fmt.Fprintln(t.Out, strings.TrimRight(fmt.Sprintf(format, args...), "\n"))
 }

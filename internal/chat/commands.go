@@ -36,7 +36,7 @@ func (t *talk) line(ctx context.Context, line string) error {
 	rest = strings.TrimSpace(rest)
 	switch name {
 	case "/help":
-		t.say("%s", helpText)
+		t.sayf("%s", helpText)
 	case "/quit":
 		t.leave()
 	case "/wait":
@@ -85,7 +85,7 @@ func (t *talk) submit(ctx context.Context, text, mode string) error {
 		return err
 	}
 	if r.Status == "queued" && mode == "queue" {
-		t.say("- queued as %s; /steer tells the run in progress instead, /drop %s takes it back", r.ID, r.ID)
+		t.sayf("- queued as %s; /steer tells the run in progress instead, /drop %s takes it back", r.ID, r.ID)
 	}
 	return t.look(ctx)
 }
@@ -132,14 +132,14 @@ func (t *talk) queue(ctx context.Context) error {
 		return err
 	}
 	if r := t.now.ActiveRun; r != nil {
-		t.say("  %s  %s  %s", r.ID, r.Status, OneLine(InputText(r.Input), titleColumns))
+		t.sayf("  %s  %s  %s", r.ID, r.Status, OneLine(InputText(r.Input), titleColumns))
 	}
 	for i := range t.now.QueuedRuns {
 		r := &t.now.QueuedRuns[i]
-		t.say("  %s  %s  %s", r.ID, r.Status, OneLine(InputText(r.Input), titleColumns))
+		t.sayf("  %s  %s  %s", r.ID, r.Status, OneLine(InputText(r.Input), titleColumns))
 	}
 	if t.now.ActiveRun == nil && len(t.now.QueuedRuns) == 0 {
-		t.say("- nothing is in progress, and nothing is queued")
+		t.sayf("- nothing is in progress, and nothing is queued")
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ const (
 func (t *talk) show(e api.Event) {
 	var d data
 	if err := json.Unmarshal(e.Data, &d); err != nil {
-		t.say("  %s", e.Kind) // of a newer server: that it came is what there is to say
+		t.sayf("  %s", e.Kind) // of a newer server: that it came is what there is to say
 		return
 	}
 	family, _, _ := strings.Cut(e.Kind, ".")
@@ -100,19 +100,19 @@ func (t *talk) show(e api.Event) {
 		t.showPerson(e, &d)
 	case "message":
 		if d.Role == "assistant" && d.Text != "" {
-			t.say("%s%s", Safe(string(d.Text)), mark(d.Partial, " … (cut off)"))
+			t.sayf("%s%s", Safe(string(d.Text)), mark(d.Partial, " … (cut off)"))
 		}
 	case "turn":
 		if e.Kind == "turn.failed" && d.RetryAt != nil {
-			t.say("- the model did not answer (%s); it is asked again", d.Class)
+			t.sayf("- the model did not answer (%s); it is asked again", d.Class)
 		}
 	case "context":
 		if e.Kind == "context.cut" {
-			t.say("- the oldest messages have left what the model sees (%s)", d.Reason)
+			t.sayf("- the oldest messages have left what the model sees (%s)", d.Reason)
 		}
 	case "session":
 		if e.Kind == "session.closed" {
-			t.say("- the session is closed")
+			t.sayf("- the session is closed")
 			t.over = true
 		}
 	}
@@ -128,27 +128,27 @@ func mark(is bool, text string) string {
 func (t *talk) showRun(e api.Event, d *data) {
 	switch e.Kind {
 	case "run.accepted":
-		t.say("> %s", OneLine(InputText(d.Input), promptColumns))
+		t.sayf("> %s", OneLine(InputText(d.Input), promptColumns))
 	case "run.steered":
-		t.say("> (steer) %s", OneLine(string(d.Text), promptColumns))
+		t.sayf("> (steer) %s", OneLine(string(d.Text), promptColumns))
 	case "run.steer_delivered":
-		t.say("- steering_%s has been read", d.Steering)
+		t.sayf("- steering_%s has been read", d.Steering)
 	case "run.steer_requeued":
-		t.say("- steering_%s came too late for %s and is run_%s now", d.Steering, e.Run, d.Next)
+		t.sayf("- steering_%s came too late for %s and is run_%s now", d.Steering, e.Run, d.Next)
 	case "run.steer_undelivered":
-		t.say("- steering_%s was never read: %s ended first", d.Steering, e.Run)
+		t.sayf("- steering_%s was never read: %s ended first", d.Steering, e.Run)
 	case "run.waiting":
 		if on := others(d.On); len(on) > 0 {
-			t.say("- %s waits for %s", e.Run, strings.Join(on, ", "))
+			t.sayf("- %s waits for %s", e.Run, strings.Join(on, ", "))
 		}
 	case "run.cancel_requested":
-		t.say("- %s is being stopped", e.Run)
+		t.sayf("- %s is being stopped", e.Run)
 	case "run.completed":
-		t.say("- %s completed", e.Run)
+		t.sayf("- %s completed", e.Run)
 	case "run.failed":
-		t.say("- %s failed: %s: %s", e.Run, d.Failure.Kind, OneLine(d.Failure.Message, promptColumns))
+		t.sayf("- %s failed: %s: %s", e.Run, d.Failure.Kind, OneLine(d.Failure.Message, promptColumns))
 	case "run.cancelled":
-		t.say("- %s cancelled", e.Run)
+		t.sayf("- %s cancelled", e.Run)
 	}
 }
 
@@ -168,13 +168,13 @@ func (t *talk) showCall(e api.Event, d *data) {
 	switch e.Kind {
 	case "tool.called":
 		t.calls[e.Call] = d.Tool
-		t.say("  %s %s%s", d.Tool, OneLine(string(d.Arguments), argumentColumns), mark(d.Verdict != "ok", ": "+d.Verdict+", "+OneLine(d.Problem, resultColumns)))
+		t.sayf("  %s %s%s", d.Tool, OneLine(string(d.Arguments), argumentColumns), mark(d.Verdict != "ok", ": "+d.Verdict+", "+OneLine(d.Problem, resultColumns)))
 	case "tool.completed":
 		said := string(d.Result)
 		if d.Error != "" {
 			said = string(d.Error)
 		}
-		t.say("  %s %s%s", t.tool(e.Call), d.Status, mark(said != "", ": "+OneLine(said, resultColumns)))
+		t.sayf("  %s %s%s", t.tool(e.Call), d.Status, mark(said != "", ": "+OneLine(said, resultColumns)))
 		delete(t.calls, e.Call)
 	}
 }
@@ -192,7 +192,7 @@ func (t *talk) showPerson(e api.Event, d *data) {
 	switch e.Kind {
 	case "approval.requested":
 		id := "approval_" + string(d.Approval)
-		t.say("? %s: may %s run?", id, t.tool(e.Call))
+		t.sayf("? %s: may %s run?", id, t.tool(e.Call))
 		if r := t.now.ActiveRun; r != nil {
 			for i := range r.Approvals {
 				if a := &r.Approvals[i]; a.ID == id && a.Status == "pending" {
@@ -201,18 +201,18 @@ func (t *talk) showPerson(e api.Event, d *data) {
 			}
 		}
 	case "approval.decided":
-		t.say("- approval_%s %s%s%s", d.Approval, d.Decision, mark(d.By != "", " by "+d.By), mark(d.Note != "", ": "+OneLine(d.Note, promptColumns)))
+		t.sayf("- approval_%s %s%s%s", d.Approval, d.Decision, mark(d.By != "", " by "+d.By), mark(d.Note != "", ": "+OneLine(d.Note, promptColumns)))
 	case "question.asked":
 		id := "question_" + string(d.Question)
-		t.say("? %s", id)
+		t.sayf("? %s", id)
 		if q := FindQuestion(&t.now, id); q != nil {
 			for _, it := range q.Items {
-				t.say("    %s", QuestionLine(it))
+				t.sayf("    %s", QuestionLine(it))
 			}
-			t.say("  /answer %s %s=…", id, q.Items[0].ID)
+			t.sayf("  /answer %s %s=…", id, q.Items[0].ID)
 		}
 	case "question.answered":
-		t.say("- question_%s %s%s", d.Question, d.Status, mark(d.By != "", " by "+d.By))
+		t.sayf("- question_%s %s%s", d.Question, d.Status, mark(d.By != "", " by "+d.By))
 	}
 }
 
@@ -220,14 +220,14 @@ func (t *talk) showPerson(e api.Event, d *data) {
 func (t *talk) proposal(a *api.Approval) {
 	var args map[string]any
 	if json.Unmarshal(a.Arguments, &args) != nil {
-		t.say("    %s", Safe(string(a.Arguments)))
+		t.sayf("    %s", Safe(string(a.Arguments)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		value := args[name]
 		if text, ok := value.(string); ok && strings.Contains(text, "\n") {
-			t.say("    %s:", name)
+			t.sayf("    %s:", name)
 			for line := range strings.Lines(Safe(text)) {
-				t.say("    | %s", line)
+				t.sayf("    | %s", line)
 			}
 			continue
 		}
@@ -237,7 +237,7 @@ func (t *talk) proposal(a *api.Approval) {
 				shown = string(data)
 			}
 		}
-		t.say("    %s: %s", name, OneLine(shown, promptColumns))
+		t.sayf("    %s: %s", name, OneLine(shown, promptColumns))
 	}
-	t.say("  /approve %s   or   /reject %s WHY", a.ID, a.ID)
+	t.sayf("  /approve %s   or   /reject %s WHY", a.ID, a.ID)
 }

@@ -1,5 +1,5 @@
 // Package client speaks the HTTP API: one method a route, typed by the
-// contract's own types, with problems as *Problem.
+// contract's own types, with problems as *ProblemError.
 //
 // It keeps no state of sessions and decides nothing. It sends again only what
 // the server said it had not taken (503), and what cannot do harm twice: reads,
@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -70,28 +71,30 @@ func New(base, key string) *Client {
 // Base is the server's URL.
 func (c *Client) Base() string { return c.base }
 
-// Problem is what the server answered instead (RFC 9457).
-type Problem struct {
+// ProblemError is what the server answered instead (RFC 9457).
+type ProblemError struct {
 	api.Problem
 	// Raw is the whole answer, empty if it was none of this API's.
 	Raw json.RawMessage
 }
 
 // Error is title, detail and code on one line.
-func (p *Problem) Error() string {
-	text := p.Title
+func (p *ProblemError) Error() string {
+	var b strings.Builder
+	b.WriteString(p.Title)
 	if p.Detail != "" && p.Detail != p.Title {
-		text += ": " + p.Detail
+		b.WriteString(": " + p.Detail)
 	}
 	for _, e := range p.Errors {
-		text += "; " + e.Location + ": " + e.Message
+		b.WriteString("; " + e.Location + ": " + e.Message)
 	}
-	return text + " (" + p.Code + ")"
+	b.WriteString(" (" + p.Code + ")")
+	return b.String()
 }
 
 // Code is the problem's code, empty if the error is none.
 func Code(err error) string {
-	if p, ok := errors.AsType[*Problem](err); ok {
+	if p, ok := errors.AsType[*ProblemError](err); ok {
 		return p.Code
 	}
 	return ""
@@ -113,9 +116,7 @@ type request struct {
 	method string
 	path   string
 	query  url.Values
-	body   any    // JSON
-	raw    []byte // instead of body
-	media  string // of raw
+	body   any // JSON
 	header http.Header
 }
 
@@ -167,7 +168,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 // again says whether an error is worth another try. A refused connection is
 // not: nobody is there, and a person waits.
 func again(err error, repeatable bool) bool {
-	if p, ok := errors.AsType[*Problem](err); ok {
+	if p, ok := errors.AsType[*ProblemError](err); ok {
 		return p.Status == http.StatusServiceUnavailable && repeatable
 	}
 	op, ok := errors.AsType[*net.OpError](err)
@@ -177,7 +178,7 @@ func again(err error, repeatable bool) bool {
 
 func retryAfter(err error, try int) time.Duration {
 	d := min(pauseFirst<<(try-1), pauseMost)
-	if p, ok := errors.AsType[*Problem](err); ok && p.RetryAfterSeconds > 0 {
+	if p, ok := errors.AsType[*ProblemError](err); ok && p.RetryAfterSeconds > 0 {
 		d = min(time.Duration(p.RetryAfterSeconds)*time.Second, pauseMost)
 	}
 	return d
@@ -196,7 +197,7 @@ func pause(ctx context.Context, d time.Duration) error {
 
 func (r request) payload() ([]byte, error) {
 	if r.body == nil {
-		return r.raw, nil
+		return nil, nil
 	}
 	if raw, ok := r.body.(json.RawMessage); ok {
 		return raw, nil
@@ -217,14 +218,9 @@ func (c *Client) once(ctx context.Context, r request, body []byte) (*http.Respon
 	if err != nil {
 		return nil, fmt.Errorf("the request cannot be made: %w", err)
 	}
-	for name, values := range r.header {
-		req.Header[name] = values
-	}
-	if r.media == "" && len(body) > 0 {
-		r.media = "application/json"
-	}
-	if r.media != "" {
-		req.Header.Set("Content-Type", r.media)
+	maps.Copy(req.Header, r.header)
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("User-Agent", userAgent)
 	if c.key != "" {
@@ -250,9 +246,9 @@ func problem(resp *http.Response) error {
 	defer func() { _ = resp.Body.Close() }() // read whole or given up
 	const most = 1 << 20
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, most)) // what there is will do
-	p := &Problem{Raw: data}
+	p := &ProblemError{Raw: data}
 	if json.Unmarshal(data, &p.Problem) != nil || p.Code == "" {
-		p = &Problem{Problem: api.Problem{Detail: "the answer is none of this API's: is this the right server?", Code: "unknown"}}
+		p = &ProblemError{Problem: api.Problem{Detail: "the answer is none of this API's: is this the right server?", Code: "unknown"}}
 	}
 	p.Status = resp.StatusCode
 	if p.Title == "" {

@@ -131,7 +131,7 @@ func TestProblemsSayWhere(t *testing.T) {
 		_, _ = w.Write([]byte(`{"title":"Not valid","status":422,"code":"validation_failed","detail":"it is not","errors":[{"location":"body.input","message":"too short"}],"limit":"x","max":3}`))
 	})
 	_, err := c.Session(t.Context(), "s")
-	var p *Problem
+	var p *ProblemError
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, "Not valid: it is not; body.input: too short (validation_failed)", p.Error())
 	require.Equal(t, "x", p.Limit)

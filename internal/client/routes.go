@@ -153,29 +153,6 @@ func (c *Client) PutTool(ctx context.Context, name string, document any) error {
 	return c.call(ctx, request{method: http.MethodPut, path: "/v1/tools/" + segment(name), body: document}, nil)
 }
 
-// PutProvider sets a provider of models up.
-func (c *Client) PutProvider(ctx context.Context, name string, document any) error {
-	return c.call(ctx, request{method: http.MethodPut, path: "/v1/providers/" + segment(name), body: document}, nil)
-}
-
-// ReadFile reads a file of a named workspace.
-func (c *Client) ReadFile(ctx context.Context, workspace, path string) ([]byte, error) {
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: "/v1/files/" + segment(workspace) + "/" + (&url.URL{Path: path}).EscapedPath()})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }() // read whole or given up
-	return io.ReadAll(io.LimitReader(resp.Body, answerMax))
-}
-
-// WriteFile puts a file into a named workspace.
-func (c *Client) WriteFile(ctx context.Context, workspace, path string, data []byte) error {
-	return c.call(ctx, request{
-		method: http.MethodPut, path: "/v1/files/" + segment(workspace) + "/" + (&url.URL{Path: path}).EscapedPath(),
-		raw: data, media: "application/octet-stream",
-	}, nil)
-}
-
 // Ready says whether the server serves.
 func (c *Client) Ready(ctx context.Context) error { return c.get(ctx, "/readyz", nil, nil) }
 

@@ -175,7 +175,7 @@ func (s *Server) parseFlags(lookup Lookup) error {
 }
 
 // CheckOpen refuses to serve without keys where others could come in.
-func (s Server) CheckOpen() error {
+func (s *Server) CheckOpen() error {
 	if s.Open && !IsLoopback(s.Addr) {
 		return fmt.Errorf("%s=1 lets everyone in, and %s is no loopback address: unset one of them", Open, s.Addr)
 	}

@@ -115,8 +115,8 @@ func TestClientFindsTheServerWhereItListens(t *testing.T) {
 
 func TestMisspeltNamesAreFound(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, []string{"PERDURE_ADRESS", "PERDURE_DTA"}, env.Unknown([]string{
-		"HOME=/h", "PERDURE_DTA=x", "PERDURE_DATA=y", "PERDURE_ADRESS=:1", "OPENAI_API_KEYS=z",
+	require.Equal(t, []string{"PERDURE_ADDR_", "PERDURE_DTA"}, env.Unknown([]string{
+		"HOME=/h", "PERDURE_DTA=x", "PERDURE_DATA=y", "PERDURE_ADDR_=:1", "OPENAI_API_KEYS=z",
 	}))
 }
 
@@ -125,7 +125,7 @@ func TestEveryVariableIsDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/VARIABLES.md")
 	require.NoError(t, err)
 	rows := 0
-	for _, line := range strings.Split(string(page), "\n") {
+	for line := range strings.SplitSeq(string(page), "\n") {
 		if strings.HasPrefix(line, "| `") {
 			rows++
 		}

@@ -45,12 +45,22 @@ func (s *Server) ModelLine() string {
 	return line + " (" + env.OpenAIModel + " names another)"
 }
 
+// guard keeps other sites' pages out of a server that listens on loopback. One
+// that listens elsewhere has names that it does not know; it is never open, and
+// a page of another site has no key.
+func (s *Server) guard() api.Guard {
+	if env.IsLoopback(s.cfg.Addr) {
+		return api.Guard{}
+	}
+	return api.Guard{Hosts: []string{"*"}}
+}
+
 // handler is the API over the engine.
 func (s *Server) handler() http.Handler {
 	return api.New(api.Deps{
 		Engine: s.engine, Stash: s.store, Auth: newKeys(s.key, s.cfg.Open), Keys: s.secrets.keyring(), Secret: s.secrets.Cursors,
 		Tools: &toolStore{settings: s.settings, builtin: slices.Concat(s.builtin...)}, DefaultConfig: func(context.Context, ident.TenantID) api.Config { return s.defaultConfig() },
-		KeyHint: "the key of this server is in " + KeyFile(s.cfg.Data) + ", and the commands find it there",
+		Guard: s.guard(), KeyHint: "the key of this server is in " + KeyFile(s.cfg.Data) + ", and the commands find it there",
 		Version: s.cfg.Version, Log: s.log,
 	})
 }

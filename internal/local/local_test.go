@@ -180,7 +180,9 @@ func TestDefaultModelFollowsTheEnvironment(t *testing.T) {
 		{func(c *local.Config) { c.OpenAIKeyName, c.Secret = "NONE", secret }, "scripted/demo", "needs no key"},
 		{func(c *local.Config) { c.OpenAIKeyName, c.Secret = "KEY", secret }, "openai/m", "OPENAI_MODEL"},
 		{func(c *local.Config) { c.OpenAIBaseURL = "http://127.0.0.1:1/v1" }, "openai-compatible/m", "at http://127.0.0.1:1/v1"},
-		{func(c *local.Config) { c.OpenAIBaseURL, c.OpenAIKeyName, c.Secret = "http://127.0.0.1:1/v1", "KEY", secret }, "openai/m", "at http://127.0.0.1:1/v1"},
+		{func(c *local.Config) {
+			c.OpenAIBaseURL, c.OpenAIKeyName, c.Secret = "http://127.0.0.1:1/v1", "KEY", secret
+		}, "openai/m", "at http://127.0.0.1:1/v1"},
 	} {
 		r := start(t, t.TempDir(), c.change)
 		s, err := r.c.CreateSession(t.Context(), map[string]any{})
@@ -365,6 +367,53 @@ func TestAStopEndsLongPolls(t *testing.T) {
 	case <-time.After(15 * time.Second):
 		require.Fail(t, "the poll goes on")
 	}
+}
+
+func TestAStopWaitsForTools(t *testing.T) {
+	t.Parallel()
+	asked, letGo := make(chan struct{}), make(chan struct{})
+	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(asked)
+		<-letGo
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"result":"in time"}`)
+	}))
+	t.Cleanup(outside.Close)
+	r := start(t, t.TempDir(), nil)
+	require.NoError(t, r.c.PutTool(t.Context(), "slow", map[string]any{
+		"target": "http", "url": outside.URL, "description": "Slow.", "kind": "read", "completion": "joined", "parameters": map[string]any{"type": "object"},
+	}))
+	_, err := r.c.CreateSession(t.Context(), map[string]any{"id": "s", "config": map[string]any{
+		"model": scripted(`[{"calls":[{"tool":"slow","arguments":{}}]},{"text":"it was {{results}}"}]`), "tools": []string{"slow"},
+	}})
+	require.NoError(t, err)
+	_, err = r.c.StartRun(t.Context(), "s", text("go"), 0)
+	require.NoError(t, err)
+	<-asked
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r.stop()
+	}()
+	// The engine refuses commands from the moment that it stops; only then is
+	// the tool let go.
+	for status := http.StatusAccepted; status == http.StatusAccepted; {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL()+"/v1/sessions/s/compact", nil)
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+r.Key())
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			break
+		}
+		status = resp.StatusCode
+		resp.Body.Close()
+	}
+	close(letGo)
+	<-stopped
+	r = start(t, r.data, nil)
+	run := r.run(t, "s", "run_1")
+	require.Equal(t, "completed", run.Status, "%+v", run.Failure)
+	require.Equal(t, "it was in time", run.Output.Text)
 }
 
 func TestTheDemoIsFinishedAfterACrash(t *testing.T) {

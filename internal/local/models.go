@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/perdure/perdure/core/ident"
@@ -28,42 +27,43 @@ const (
 // demoPace is the time between two words of the demo's model.
 const demoPace = 15 * time.Millisecond
 
-// models is host.Models: the providers that a tenant has set up, and those that
-// exist by themselves.
+// models is host.Models: the providers that exist by themselves.
 type models struct {
-	cfg      Config
-	settings *settings
-	client   *http.Client
-	scripted *scripted.Model
-
-	mu   sync.Mutex
-	made map[madeModel]host.ModelPort
-}
-
-// madeModel is all that a port was made of: a provider set up anew is another.
-type madeModel struct {
-	tenant ident.TenantID
-	name   string
-	provider
-	secret string
+	made map[string]host.ModelPort
 }
 
 var _ host.Models = (*models)(nil)
 
-// madeMost bounds the ports that are kept; past it they are made anew.
-const madeMost = 256
+// newModels makes the providers. They are the same for the whole life of the
+// process: what they are made of is its environment.
+func newModels(cfg Config) (*models, error) {
+	client := &http.Client{Transport: providerTransport(netguard.Guard{AllowPrivate: cfg.AllowPrivate})}
+	key := ""
+	if cfg.OpenAIKeyName != "" {
+		key, _ = cfg.Secret(cfg.OpenAIKeyName)
+	}
+	m := &models{made: map[string]host.ModelPort{kindScripted: scripted.New(scripted.Config{Pace: cfg.pace()})}}
+	for _, c := range []openai.Config{
+		{Name: kindOpenAI, BaseURL: cfg.OpenAIBaseURL, APIKey: key},
+		{Name: kindCompatible, BaseURL: cfg.OpenAIBaseURL, Compatible: true},
+	} {
+		c.HTTPClient = client
+		port, err := openai.New(c)
+		if err != nil {
+			return nil, err
+		}
+		m.made[c.Name] = port
+	}
+	return m, nil
+}
 
-func newModels(cfg Config, s *settings) *models {
-	guard := netguard.Guard{AllowPrivate: cfg.AllowPrivate}
+func providerTransport(guard netguard.Guard) *http.Transport {
 	transport := guard.Transport(http.ProxyFromEnvironment)
 	transport.DialContext = refusing(transport.DialContext)
 	// A model on a small machine reads a long prompt before it says a word.
 	transport.ResponseHeaderTimeout = 10 * time.Minute
 	transport.MaxIdleConnsPerHost = 16
-	return &models{
-		cfg: cfg, settings: s, client: &http.Client{Transport: transport},
-		scripted: scripted.New(scripted.Config{Pace: cfg.pace()}), made: map[madeModel]host.ModelPort{},
-	}
+	return transport
 }
 
 type dialContext = func(ctx context.Context, network, address string) (net.Conn, error)
@@ -80,68 +80,10 @@ func refusing(dial dialContext) dialContext {
 }
 
 // Model implements host.Models.
-func (m *models) Model(ctx context.Context, tenant ident.TenantID, model session.Model) (host.ModelPort, error) {
-	p, err := m.find(ctx, tenant, model.Provider)
-	if err != nil {
-		return nil, err
+func (m *models) Model(_ context.Context, _ ident.TenantID, model session.Model) (host.ModelPort, error) {
+	port := m.made[model.Provider]
+	if port == nil {
+		return nil, fmt.Errorf("provider %q: %w", model.Provider, host.ErrNotFound)
 	}
-	key := madeModel{tenant: tenant, name: model.Provider, provider: p}
-	if p.Secret != "" {
-		key.secret, _ = m.cfg.Secret(p.Secret)
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if port := m.made[key]; port != nil {
-		return port, nil
-	}
-	port, err := m.make(key)
-	if err != nil {
-		return nil, err
-	}
-	if len(m.made) >= madeMost {
-		clear(m.made)
-	}
-	m.made[key] = port
 	return port, nil
-}
-
-// find returns a provider: the tenant's own of that name, else the one that
-// exists by itself.
-func (m *models) find(ctx context.Context, tenant ident.TenantID, name string) (provider, error) {
-	set, err := m.settings.of(ctx, tenant)
-	if err != nil {
-		return provider{}, err
-	}
-	if p, ok := set.Providers[name]; ok {
-		return p, nil
-	}
-	if p, ok := m.builtin(name); ok {
-		return p, nil
-	}
-	return provider{}, fmt.Errorf("provider %q: %w", name, host.ErrNotFound)
-}
-
-// builtin are the providers that exist by themselves.
-func (m *models) builtin(name string) (provider, bool) {
-	switch name {
-	case kindScripted:
-		return provider{Kind: kindScripted}, true
-	case kindOpenAI:
-		return provider{Kind: kindOpenAI, BaseURL: m.cfg.OpenAIBaseURL, Secret: m.cfg.OpenAIKeyName}, true
-	case kindCompatible:
-		return provider{Kind: kindCompatible, BaseURL: m.cfg.OpenAIBaseURL}, true
-	}
-	return provider{}, false
-}
-
-func (m *models) make(k madeModel) (host.ModelPort, error) {
-	switch k.Kind {
-	case kindScripted:
-		return m.scripted, nil
-	case kindOpenAI, kindCompatible:
-		return openai.New(openai.Config{
-			Name: k.name, BaseURL: k.BaseURL, APIKey: k.secret, Compatible: k.Kind == kindCompatible, HTTPClient: m.client,
-		})
-	}
-	return nil, fmt.Errorf("provider %q is of kind %s, which this version does not speak: %w", k.name, k.Kind, host.ErrNotFound)
 }

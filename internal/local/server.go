@@ -108,7 +108,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg.withDefaults(), sched: gosched.New(), ready: make(chan struct{})}
 	s.log = s.cfg.Log
 	s.polls, s.endPolls = context.WithCancel(context.WithoutCancel(ctx))
-	if err := s.open(); err != nil {
+	if err := s.open(); err != nil { //nolint:contextcheck // opening a folder is not cut off half way
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -186,8 +186,14 @@ func (s *Server) stop(ctx context.Context) error {
 	down := make(chan error, 1)
 	go func() { down <- s.http.Shutdown(ctx) }()
 	err := s.engine.Stop(ctx)
+	if err != nil {
+		err = fmt.Errorf("not everything came to a commit in time; it goes on at the next start: %w", err)
+	}
 	s.endPolls()
-	return errors.Join(err, <-down)
+	err = errors.Join(err, <-down)
+	// The last tasks end by themselves; who closes the store should be alone.
+	_ = s.sched.Wait(ctx) // what does not end in time meets a closed store, and is found at the next start
+	return err
 }
 
 // Close lets the address and the folder go. Closing again does nothing.

@@ -13,9 +13,9 @@ import (
 	toolhttp "github.com/perdure/perdure/internal/tool/http"
 )
 
-// settings keeps what an admin sets up: providers and outside tools, one
-// document a tenant, in the database. They are asked for at every turn and
-// call, so they are answered from memory; this process alone writes them.
+// settings keeps what an admin sets up: outside tools, one document a tenant, in
+// the database. They are asked for at every turn and call, so they are answered
+// from memory; this process alone writes them.
 type settings struct {
 	stash host.Stash
 	now   func() ident.Instant
@@ -24,18 +24,10 @@ type settings struct {
 	tenants map[ident.TenantID]document
 }
 
-// document is what is stored. Its maps are never changed, but replaced, so that
-// a reader may keep one.
+// document is what is stored. Its map is never changed, but replaced, so that a
+// reader may keep one.
 type document struct {
-	Providers map[string]provider            `json:"providers,omitempty"`
-	Tools     map[string]toolhttp.Definition `json:"tools,omitempty"`
-}
-
-// provider is where models are. Secret is the name of what holds the key.
-type provider struct {
-	Kind    string `json:"kind"`
-	BaseURL string `json:"baseUrl,omitempty"`
-	Secret  string `json:"secret,omitempty"`
+	Tools map[string]toolhttp.Definition `json:"tools,omitempty"`
 }
 
 const settingsName = "settings"
@@ -82,7 +74,10 @@ func (s *settings) change(ctx context.Context, tenant ident.TenantID, edit func(
 	if err != nil {
 		return err
 	}
-	d := document{Providers: copyOf(old.Providers), Tools: copyOf(old.Tools)}
+	d := document{Tools: maps.Clone(old.Tools)}
+	if d.Tools == nil {
+		d.Tools = map[string]toolhttp.Definition{}
+	}
 	if err := edit(&d); err != nil {
 		return err
 	}
@@ -95,12 +90,4 @@ func (s *settings) change(ctx context.Context, tenant ident.TenantID, edit func(
 	}
 	s.tenants[tenant] = d
 	return nil
-}
-
-func copyOf[V any](m map[string]V) map[string]V {
-	c := maps.Clone(m)
-	if c == nil {
-		c = map[string]V{}
-	}
-	return c
 }

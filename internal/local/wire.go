@@ -17,7 +17,9 @@ import (
 // wire puts the engine together.
 func (s *Server) wire() (err error) {
 	s.settings = newSettings(s.store, s.now)
-	s.models = newModels(s.cfg, s.settings)
+	if s.models, err = newModels(s.cfg); err != nil {
+		return err
+	}
 	guard := netguard.Guard{AllowPrivate: s.cfg.AllowPrivate}
 	s.builtin = [][]tool.Spec{files.Tools(s.workspaces), control.Tools()}
 	s.tools, err = tool.New(
