@@ -95,6 +95,7 @@ type crash struct {
 	mu    sync.Mutex
 	acked map[string]string // submission → run, of every answer that came
 	runs  int               // that were submitted
+	said  map[string]bool   // session and approval, of every acknowledged decision
 }
 
 // TestKillMinusNine starts twenty runs on a real server, kills it again and
@@ -105,7 +106,7 @@ func TestKillMinusNine(t *testing.T) {
 	kills := int(number(t, env.CrashKills, 3))
 	t.Logf("%s=%d", env.CrashSeed, seed)
 	c := &crash{
-		T: t, data: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 1)), acked: map[string]string{},
+		T: t, data: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 1)), acked: map[string]string{}, said: map[string]bool{},
 		once: &counter{times: map[string]int{}, seed: rand.New(rand.NewPCG(seed, 2))},
 		safe: &counter{times: map[string]int{}, seed: rand.New(rand.NewPCG(seed, 3))},
 	}
@@ -138,7 +139,7 @@ func TestKillMinusNine(t *testing.T) {
 
 const (
 	wave         = 20 // runs that are submitted at once
-	sessions     = 5
+	sessions     = 10
 	killsPerWave = 5
 )
 
@@ -263,6 +264,11 @@ func (c *crash) approve(ctx context.Context) {
 		if code := client.Code(err); code != "" && code != "unavailable" {
 			c.Errorf("%s of %s in %s: %s", a.ID, a.RunID, a.SessionID, err)
 		}
+		if err == nil {
+			c.mu.Lock()
+			c.said[a.SessionID+" "+a.ID] = true
+			c.mu.Unlock()
+		}
 	}
 }
 
@@ -278,6 +284,10 @@ func (c *crash) check() {
 		require.NoError(c, err)
 		require.Equal(c, c.acked[id], again.ID, "an acknowledged submission is another run now")
 		require.Equal(c, "completed", again.Status, "%s: %+v", id, again.Failure)
+		for _, a := range again.Approvals {
+			require.Equal(c, "approved", a.Status, "%s of %s", a.ID, id)
+			delete(c.said, session(i)+" "+a.ID)
+		}
 		calls, err := cl.Calls(ctx, session(i), again.ID)
 		require.NoError(c, err)
 		for _, call := range calls.Items {
@@ -296,6 +306,7 @@ func (c *crash) check() {
 			}
 		}
 	}
+	require.Empty(c, c.said, "an acknowledged decision is not there")
 	interrupted := 0
 	for i := range sessions {
 		log, err := cl.Log(ctx, session(i), 0)

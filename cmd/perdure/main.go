@@ -13,7 +13,7 @@ import (
 
 func main() {
 	p := program{
-		lookup: os.LookupEnv, environ: os.Environ(), home: os.UserHomeDir,
+		name: os.Args[0], lookup: os.LookupEnv, environ: os.Environ(), home: os.UserHomeDir,
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 	}
 	os.Exit(p.run(context.Background(), os.Args[1:]))

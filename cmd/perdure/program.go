@@ -26,6 +26,7 @@ const (
 
 // program is the command with everything that it takes from the outside.
 type program struct {
+	name    string // as it was called
 	lookup  env.Lookup
 	environ []string
 	home    func() (string, error)

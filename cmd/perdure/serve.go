@@ -80,7 +80,7 @@ func (c *serveCommand) serve(a *app, s *local.Server, log *slog.Logger) error {
 	go func() { served <- s.Run(ctx) }()
 	select {
 	case <-s.Ready():
-		fmt.Fprint(a.out, c.banner(s))
+		fmt.Fprint(a.out, c.banner(s, a.name))
 	case err := <-served:
 		return errors.Join(err, s.Close())
 	}
@@ -101,7 +101,7 @@ func (c *serveCommand) serve(a *app, s *local.Server, log *slog.Logger) error {
 }
 
 // banner is what a person needs in the first minute.
-func (c *serveCommand) banner(s *local.Server) string {
+func (c *serveCommand) banner(s *local.Server, name string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Perdure serves sessions on %s\n", s.URL())
 	fmt.Fprintf(&b, "  data   %s\n", s.Folder())
@@ -111,6 +111,6 @@ func (c *serveCommand) banner(s *local.Server) string {
 		fmt.Fprintf(&b, "  key    %s (the commands find it by themselves)\n", local.KeyFile(s.Folder()))
 	}
 	fmt.Fprintf(&b, "  model  %s\n", s.ModelLine())
-	b.WriteString("  try    perdure chat\n")
+	fmt.Fprintf(&b, "  try    %s chat\n", name)
 	return b.String()
 }
