@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -58,7 +59,13 @@ var shared = sync.OnceValues(func() (*target, error) {
 	}
 	atEnd(func() error { return os.RemoveAll(data) })
 	t, p := &target{data: data, log: &tail{}}, &process{}
-	atEnd(func() error { return p.end(syscall.SIGTERM) })
+	atEnd(func() error {
+		err := p.end(syscall.SIGTERM)
+		if err != nil {
+			err = fmt.Errorf("the server ended badly: %w\n%s", err, t.log)
+		}
+		return err
+	})
 	return t, p.begin(t)
 })
 

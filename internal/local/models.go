@@ -12,6 +12,7 @@ import (
 	"github.com/perdure/perdure/core/session"
 	"github.com/perdure/perdure/internal/adapter/openai"
 	"github.com/perdure/perdure/internal/adapter/scripted"
+	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/internal/host"
 	"github.com/perdure/perdure/internal/netguard"
 )
@@ -30,6 +31,8 @@ const demoPace = 15 * time.Millisecond
 // models is host.Models: the providers that exist by themselves.
 type models struct {
 	made map[string]host.ModelPort
+	// compatible has an address of its own; without one each model names its.
+	compatible bool
 }
 
 var _ host.Models = (*models)(nil)
@@ -42,9 +45,12 @@ func newModels(cfg Config) (*models, error) {
 	if cfg.OpenAIKeyName != "" {
 		key, _ = cfg.Secret(cfg.OpenAIKeyName)
 	}
-	m := &models{made: map[string]host.ModelPort{kindScripted: scripted.New(scripted.Config{Pace: cfg.pace()})}}
+	m := &models{
+		made:       map[string]host.ModelPort{kindScripted: scripted.New(scripted.Config{Pace: cfg.pace()})},
+		compatible: cfg.OpenAIBaseURL != "",
+	}
 	for _, c := range []openai.Config{
-		{Name: kindOpenAI, BaseURL: cfg.OpenAIBaseURL, APIKey: key},
+		{Name: kindOpenAI, BaseURL: cfg.OpenAIBaseURL, APIKey: key, KeyName: cfg.OpenAIKeyName},
 		{Name: kindCompatible, BaseURL: cfg.OpenAIBaseURL, Compatible: true},
 	} {
 		c.HTTPClient = client
@@ -85,5 +91,17 @@ func (m *models) Model(_ context.Context, _ ident.TenantID, model session.Model)
 	if port == nil {
 		return nil, fmt.Errorf("provider %q: %w", model.Provider, host.ErrNotFound)
 	}
+	switch {
+	case model.BaseURL != "" && model.Provider != kindCompatible:
+		return nil, misplaced("config.model.baseUrl is for the provider " + kindCompatible + " only")
+	case model.BaseURL == "" && model.Provider == kindCompatible && !m.compatible:
+		return nil, misplaced("the provider " + kindCompatible + " has no address: config.model.baseUrl is wanted, or " + env.OpenAIBaseURL + " on the server")
+	}
 	return port, nil
+}
+
+// misplaced says why a config's model is none: who writes the config is told
+// when it is written, and a run that has it all the same fails at once.
+func misplaced(why string) error {
+	return errors.Join(&host.Fault{Class: host.ClassNotFound, Message: why}, &host.Rejection{Code: host.CodeValidation, Message: why})
 }

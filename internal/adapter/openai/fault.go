@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -113,8 +114,39 @@ func isTimeout(err error) bool {
 	return ok && t.Timeout()
 }
 
+// isPage says that a success is one for people: whatever answered is no model's
+// server. Other wrong types are let pass, since servers differ in what they call
+// a stream.
+func isPage(res *http.Response) bool {
+	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+
+	return err == nil && media == "text/html"
+}
+
+// page is the fault for that. Another try would meet the same page.
+func (m *Model) page() error {
+	return &host.Fault{
+		Class: host.ClassNotFound, Sent: true,
+		Message: m.clean("the server answered with a page for people, not as a model: does the base URL lead to its API?"),
+	}
+}
+
+// keyHint says what to do where a key is not accepted, or is missing.
+func (m *Model) keyHint(to target) string {
+	switch {
+	case to.key != "" && m.cfg.KeyName != "":
+		return " (the key is that of " + m.cfg.KeyName + ")"
+	case to.key == "" && to.own:
+		return " (no key is sent to a base URL that a session names: set the server up as a provider)"
+	case to.key == "" && m.cfg.KeyName != "":
+		return " (set one as " + m.cfg.KeyName + ")"
+	}
+
+	return ""
+}
+
 // refusal is the fault for a status that is no success.
-func (m *Model) refusal(res *http.Response) error {
+func (m *Model) refusal(to target, res *http.Response) error {
 	body, _ := io.ReadAll(io.LimitReader(res.Body, errorBytesMax)) // as much as there is
 
 	said := parseSaid(body)
@@ -131,6 +163,10 @@ func (m *Model) refusal(res *http.Response) error {
 	}
 
 	fault.Message = m.clean(fmt.Sprintf("status %d: %s", res.StatusCode, text))
+	if fault.Class == host.ClassAuthentication {
+		fault.Message = clip(fault.Message + m.keyHint(to))
+	}
+
 	fault.RetryAfterMs = retryAfter(res.Header)
 
 	return fault

@@ -122,6 +122,68 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+func TestWhatToDoAboutAKey(t *testing.T) {
+	t.Parallel()
+
+	for name, c := range map[string]struct {
+		cfg  Config
+		own  bool
+		says string
+	}{
+		"refused":        {cfg: Config{APIKey: "sk-0123456789", KeyName: "THE_KEY"}, says: "the key is that of THE_KEY"},
+		"missing":        {cfg: Config{KeyName: "THE_KEY"}, says: "set one as THE_KEY"},
+		"never sent":     {cfg: Config{Compatible: true, KeyName: "THE_KEY"}, own: true, says: "set the server up as a provider"},
+		"nothing to say": {cfg: Config{}, says: "Incorrect API key provided"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+
+			server := openaitest.New(t)
+			server.Enqueue(openaitest.Refuse(http.StatusUnauthorized, "invalid_request_error", "invalid_api_key", "Incorrect API key provided"))
+
+			req := host.ModelRequest{Messages: []host.ModelMessage{{Role: host.RoleUser}}}
+			req.Model.Model, req.Model.BaseURL = "m", server.URL
+
+			if !c.own {
+				c.cfg.BaseURL, req.Model.BaseURL = server.URL, ""
+			}
+
+			m, err := New(c.cfg)
+			require.NoError(t, err)
+
+			_, err = m.Generate(t.Context(), req, func(host.Delta) {})
+
+			var f *host.Fault
+
+			require.ErrorAs(t, err, &f)
+			require.Equal(t, host.ClassAuthentication, f.Class)
+			require.Contains(t, f.Message, c.says)
+		})
+	}
+}
+
+// A base URL that leads to somebody's home page is no trouble that passes.
+func TestAPageIsNoAnswer(t *testing.T) {
+	t.Parallel()
+
+	server := openaitest.New(t)
+	server.Enqueue(openaitest.Reply{Body: "<html>Welcome</html>", ContentType: "text/html; charset=utf-8"})
+
+	m, err := New(Config{BaseURL: server.URL, Compatible: true})
+	require.NoError(t, err)
+
+	req := host.ModelRequest{Messages: []host.ModelMessage{{Role: host.RoleUser}}}
+	req.Model.Model = "m"
+
+	_, err = m.Generate(t.Context(), req, func(host.Delta) {})
+
+	var f *host.Fault
+
+	require.ErrorAs(t, err, &f)
+	require.Equal(t, host.ClassNotFound, f.Class)
+	require.Contains(t, f.Message, "base URL")
+}
+
 func TestACutConnectionIsANetworkFault(t *testing.T) {
 	t.Parallel()
 

@@ -41,6 +41,9 @@ type Config struct {
 	// APIKey is sent to BaseURL and nowhere else. Without one no header that
 	// could carry a credential is sent at all.
 	APIKey string
+	// KeyName is how the operator knows the key, for messages: the name of a
+	// variable, never a value.
+	KeyName string
 	// Compatible says that this is some other server that speaks the protocol.
 	// Only then may a request bring a base URL of its own, which never gets
 	// the key, and nothing is sent that only OpenAI is known to take.
@@ -149,6 +152,7 @@ func parseBase(s string) (string, error) {
 type target struct {
 	base string
 	key  string
+	own  bool // the address is the model's own
 }
 
 func (m *Model) target(model session.Model) (target, error) {
@@ -158,7 +162,7 @@ func (m *Model) target(model session.Model) (target, error) {
 		}
 
 		if m.cfg.APIKey == "" && m.cfg.BaseURL == DefaultBaseURL {
-			return target{}, m.unsent(host.ClassAuthentication, "no API key is set for this provider")
+			return target{}, m.unsent(host.ClassAuthentication, "no API key is set for this provider"+m.keyHint(target{}))
 		}
 
 		return target{base: m.cfg.BaseURL, key: m.cfg.APIKey}, nil
@@ -173,7 +177,7 @@ func (m *Model) target(model session.Model) (target, error) {
 		return target{}, m.unsent(host.ClassInvalid, err.Error())
 	}
 
-	return target{base: base}, nil
+	return target{base: base, own: true}, nil
 }
 
 // family keeps items apart that only the server and model that made them can

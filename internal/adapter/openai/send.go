@@ -67,9 +67,11 @@ func (m *Model) send(parent context.Context, to target, body []byte, answer *ans
 	case parent.Err() != nil:
 		return m.stopped(parent.Err(), wire.mayHaveSent())
 	case res != nil && res.StatusCode >= http.StatusMultipleChoices:
-		return m.refusal(res)
+		return m.refusal(to, res)
 	case err != nil:
 		return m.broken(context.Cause(ctx), err, wire.mayHaveSent())
+	case isPage(res):
+		return m.page()
 	}
 
 	err := answer.read(parent, res)
