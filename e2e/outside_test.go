@@ -38,8 +38,9 @@ type outsideCall struct {
 	Promise     struct{ Token, SettleURL string }
 	Deadline    string
 
-	key  string          // its Idempotency-Key
-	gone <-chan struct{} // closed when the caller has gone
+	key    string          // its Idempotency-Key
+	gone   <-chan struct{} // closed when the caller has gone
+	lookup string          // the operation that is asked for, in a GET
 }
 
 // outside sets a tool up. Without a reply set it does not answer.
@@ -52,14 +53,18 @@ func (w *world) outside(name string, changes object) *outside {
 		if err != nil {
 			return // the caller has gone
 		}
+		c := outsideCall{key: r.Header.Get("Idempotency-Key"), gone: r.Context().Done(), lookup: r.URL.Query().Get("operation")}
+		if c.lookup != "" {
+			body = []byte(c.lookup) // a GET has no body to sign
+		} else {
+			if err := json.Unmarshal(body, &c); err != nil {
+				w.Errorf("the call cannot be read: %v: %s", err, body)
+			}
+			o.calls <- c
+		}
 		if !signed(r.Header.Get("X-Perdure-Signature"), body) {
 			w.Errorf("the signature %q is not that of %s", r.Header.Get("X-Perdure-Signature"), body)
 		}
-		c := outsideCall{key: r.Header.Get("Idempotency-Key"), gone: r.Context().Done()}
-		if err := json.Unmarshal(body, &c); err != nil {
-			w.Errorf("the call cannot be read: %v: %s", err, body)
-		}
-		o.calls <- c
 		o.mu.Lock()
 		reply := o.reply
 		o.mu.Unlock()
