@@ -3,44 +3,31 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/core/machine"
 	"github.com/perdure/perdure/core/session"
 )
 
-// message is what reaches a session's task.
+// message is what reaches a session's task. An empty one makes it look round.
 type message struct {
 	call    *call
 	outcome *outcome
 	watch   *watcher
 	wake    bool
-	stop    bool
 	remove  bool // with call: delete the session
-	release bool // with call: fold a quarantined session again
 	meta    func(*Meta)
 }
 
-// outcome is the end of an effect.
+// outcome is the end of an effect, of the incarnation that it was begun for.
 type outcome struct {
 	claim session.Claim
+	inc   string
+	kept  bool // it is in the stash
 	Prepared
 	rendered *rendering // of a model call: for the next one
-}
-
-type watcher struct {
-	after  ident.Seq
-	signal Signal
-}
-
-// flight is an effect under way.
-type flight struct {
-	claim  session.Claim
-	cancel context.CancelFunc
-	by     ident.Instant // its deadline, 0 for none
-	late   *atomic.Bool  // set when the deadline cut it
 }
 
 // driver is the task that owns a session in this process. Its fields are its
@@ -49,24 +36,33 @@ type driver struct {
 	e     *Engine
 	key   Key
 	inbox *mailbox[message]
+	rest  []message // taken from the mailbox and not handled yet
 
 	m        *machine.Machine
 	head     Head
 	meta     Meta
 	loaded   bool
-	broken   error     // what loading came to, when it did not
-	claimed  bool      // this task has claimed the session's work
-	flights  []*flight // in order of start
-	watchers []*watcher
-	wakeAt   ident.Instant
+	broken   error // why this task no longer knows what is true
+	claimed  bool  // this task has claimed the session's work
 	tail     int64 // bytes of log since the newest checkpoint
-	ckpt     ident.Seq
 	offer    offerCache
 	rendered *rendering
-	pending  []outcome // outcomes whose commit has not gone through
-	retryAt  ident.Instant
-	stashed  bool // a stash may hold what the next commit makes superfluous
+	flights  []*flight // what state says is in flight and is done here, in order of start
+	watchers watchers
+	lookAt   ident.Instant // when to look at the head again, for who watches (AdmitOnly)
+
+	// What is to be done, and when.
+	wakeAt   ident.Instant // the session's own deadline
+	woken    bool          // a Wake is due
+	owes     bool          // what another driver had in flight is to be resumed
+	pending  []outcome     // not committed yet, oldest first
+	unsure   *attempt      // a commit whose outcome is not known
+	retryAt  ident.Instant // when to try again what did not go through
+	pause    int64         // that led there
+	said     string        // what was told of it
 	stopping bool
+	stopBy   ident.Instant // when it ends, whatever is under way
+
 	// metaEdits are what the commands at hand make of the listing document.
 	metaEdits []func(*Meta)
 }
@@ -79,19 +75,30 @@ func newDriver(e *Engine, key Key) *driver {
 func (d *driver) run(ctx context.Context) {
 	defer d.e.live.Add(-1)
 	defer d.release()
+	defer func() {
+		// A bug here, or in a store, is this session's trouble alone.
+		if err := caught(recover()); err != nil {
+			d.e.ails(d.key, "panic", err)
+			d.handOver(errBroke)
+		}
+	}()
 	idleSince := d.e.Now()
 	for {
-		msgs := d.inbox.take()
-		if len(msgs) > 0 {
+		if d.e.stopping.Load() && !d.stopping {
+			d.beginStop()
+		}
+		d.rest = append(d.rest, d.inbox.take()...)
+		if len(d.rest) > 0 {
 			idleSince = d.e.Now()
-			d.handle(ctx, msgs)
+			d.handle(ctx)
 		}
 		d.tick(ctx)
 		if d.broken != nil {
-			d.handOver()
+			d.handOver(nil)
 			return
 		}
 		if d.mayEnd(idleSince) && d.inbox.close() {
+			d.leave(ctx)
 			return
 		}
 		if err := d.inbox.wait(ctx, d.patience(idleSince)); err != nil {
@@ -104,73 +111,159 @@ func (d *driver) run(ctx context.Context) {
 // release lets the next task be found, and tells whoever watches to look again.
 func (d *driver) release() {
 	d.e.drivers.CompareAndDelete(d.key, d)
-	for _, w := range d.watchers {
-		w.signal.Fire()
-	}
+	d.watchers.fire()
 	for _, f := range d.flights {
 		f.cancel()
 	}
 }
 
-// handOver ends a task that no longer knows what is true. What is still in the
-// mailbox goes to the next one, which loads the session anew.
-func (d *driver) handOver() {
-	var left []message
+// handOver ends a task that no longer knows what is true. Ends of effects are
+// kept for the next one, which loads the session anew, so that nothing is done
+// twice for want of them; what else is still to be handled goes to it at once,
+// or is refused where that would only break it too.
+func (d *driver) handOver(refusal error) {
+	left := d.rest
 	for !d.inbox.close() {
 		left = append(left, d.inbox.take()...)
 	}
+	for _, m := range left {
+		if m.outcome != nil {
+			d.pending = append(d.pending, *m.outcome)
+		}
+	}
+	if !errors.Is(d.broken, errStale) {
+		d.e.keep(d.key, d.pending...)
+	}
 	d.e.drivers.CompareAndDelete(d.key, d)
 	for _, m := range left {
-		if m.outcome == nil {
+		switch {
+		case m.outcome != nil:
+		case refusal != nil:
+			m.refuse(refusal)
+		case d.e.stopping.Load():
+			m.refuse(ErrStopping)
+		case m.call != nil || m.watch != nil || m.wake:
 			d.e.send(d.key, m)
 		}
 	}
+}
+
+// keep holds ends of effects for a session's next task.
+func (e *Engine) keep(key Key, outs ...outcome) {
+	if len(outs) == 0 {
+		return
+	}
+	v, _ := e.kept.Load(key)
+	old, _ := v.([]outcome)
+	e.kept.Store(key, append(slices.Clip(old), outs...))
+}
+
+// deliver brings an effect's end to the task that began it; to the next one,
+// if that is gone.
+func (d *driver) deliver(o *outcome) {
+	if d.inbox.put(message{outcome: o}) || d.e.stopping.Load() {
+		return
+	}
+	if _, driven := d.e.drivers.Load(d.key); !driven && d.e.paused(d.key, d.e.Now()) {
+		d.e.keep(d.key, *o)
+		return
+	}
+	d.e.send(d.key, message{outcome: o})
 }
 
 // abandon answers what is still in the mailbox when the task is torn down.
 func (d *driver) abandon(err error) {
 	for !d.inbox.close() {
 		for _, m := range d.inbox.take() {
-			if m.call != nil {
-				m.call.err = errors.Join(ErrUnavailable, err)
-				m.call.done.Fire()
-			}
-			if m.watch != nil {
-				m.watch.signal.Fire()
-			}
+			m.refuse(errors.Join(ErrUnavailable, err))
 		}
 	}
 }
 
+// refuse answers a message that nothing is done about.
+func (m *message) refuse(err error) {
+	if m.call != nil {
+		m.call.err = err
+		m.call.done.Fire()
+	}
+	if m.watch != nil {
+		m.watch.signal.Fire()
+	}
+}
+
+// leave ends a task that has come to its end. An effect that did not let itself
+// be stopped stays in flight; the head says that a driver is owed, so that the
+// next start does not take it for a crash.
+func (d *driver) leave(ctx context.Context) {
+	if n := len(d.pending); n > 0 || d.unsure != nil {
+		d.e.d.Report(d.key, "stop", fmt.Errorf("%d results could not be committed; a commit whose outcome is not known: %v", n, d.unsure != nil))
+	}
+	if !d.troubled() {
+		d.e.heals(d.key)
+	}
+	if !d.claimed || d.unsure != nil || d.head.Drive.Status != DriveRunning {
+		return
+	}
+	head := d.head
+	head.Drive.Status, head.DueAt = DriveStarting, d.e.Now()
+	if err := d.writeHead(ctx, head, nil); err != nil {
+		d.e.d.Report(d.key, "stop", err)
+	}
+}
+
+// troubled says that something is to be tried again.
+func (d *driver) troubled() bool {
+	return len(d.pending) > 0 || d.unsure != nil || d.owes || d.retryAt != 0
+}
+
+// strangerMs is how long the task of a session stays that is not there.
+const strangerMs = ident.Second
+
+// idleMs is how long the task stays with nothing to do. It keeps the state at
+// hand, which costs memory: not for long where there are many.
+func (d *driver) idleMs() int64 {
+	switch {
+	case d.head.Rev == 0:
+		return min(strangerMs, d.e.o.IdleMs)
+	case d.e.live.Load() > crowd:
+		return d.e.o.IdleMs / 16
+	}
+	return d.e.o.IdleMs
+}
+
 // mayEnd says that the task has nothing to do and has had nothing for a while.
 func (d *driver) mayEnd(idleSince ident.Instant) bool {
-	if len(d.flights) > 0 || len(d.pending) > 0 {
-		return false
-	}
-	if d.stopping {
+	now := d.e.Now()
+	if d.stopping && now >= d.stopBy {
 		return true
 	}
-	return int64(d.e.Now()-idleSince) >= d.e.o.IdleMs
+	if len(d.flights) > 0 || d.troubled() && !d.stopping || len(d.pending) > 0 || d.unsure != nil {
+		return false
+	}
+	return d.stopping || int64(now-idleSince) >= d.idleMs()
 }
 
 // patience is how long the task may wait for its mailbox.
 func (d *driver) patience(idleSince ident.Instant) int64 {
 	now := d.e.Now()
-	at := idleSince.Add(d.e.o.IdleMs)
+	at := idleSince.Add(d.idleMs())
+	if len(d.flights) > 0 || d.troubled() {
+		at = now.Add(ident.Hour)
+	}
 	earlier := func(t ident.Instant) {
 		if t != 0 && t < at {
 			at = t
 		}
 	}
-	if len(d.flights) > 0 || len(d.pending) > 0 {
-		at = now.Add(ident.Hour)
-	}
 	if d.drives() {
 		earlier(d.wakeAt)
 	}
 	earlier(d.retryAt)
+	earlier(d.stopBy)
+	earlier(d.lookAt)
 	for _, f := range d.flights {
 		earlier(f.by)
+		earlier(f.end)
 	}
 	return max(int64(at-now), 0)
 }
@@ -178,67 +271,71 @@ func (d *driver) patience(idleSince ident.Instant) int64 {
 // drives says that this task acts on its own, not on commands alone.
 func (d *driver) drives() bool { return !d.stopping && !d.e.o.AdmitOnly }
 
-// handle takes a mailbox's worth of messages: commands and outcomes share a
-// commit where they can.
-func (d *driver) handle(ctx context.Context, msgs []message) {
+// handle takes what the mailbox held: commands and outcomes share a commit
+// where they can.
+func (d *driver) handle(ctx context.Context) {
 	if err := d.ensure(ctx); err != nil {
-		d.refuseAll(msgs, err)
+		for len(d.rest) > 0 {
+			m := d.rest[0]
+			d.rest = d.rest[1:]
+			if m.outcome != nil {
+				d.pending = append(d.pending, *m.outcome)
+			}
+			m.refuse(err)
+		}
 		return
 	}
-	var batch work
-	flush := func() {
-		if !batch.empty() {
-			d.step(ctx, batch)
-			batch = work{}
-		}
-	}
-	for _, m := range msgs {
+	for len(d.rest) > 0 && d.broken == nil {
+		m := d.rest[0]
+		d.rest = d.rest[1:]
 		switch {
-		case m.stop:
-			flush()
-			d.beginStop()
 		case m.watch != nil:
 			d.watch(m.watch)
 		case m.wake:
-			batch.wake = true
+			d.woken = d.woken || !d.e.o.AdmitOnly
 		case m.outcome != nil:
-			d.land(m.outcome.claim)
-			if m.outcome.rendered != nil {
-				d.rendered = m.outcome.rendered
-			}
-			batch.outcomes = append(batch.outcomes, *m.outcome)
+			d.take(m.outcome)
 		case m.call != nil:
 			// A person's command is answered on its own: its refusal or its
 			// conflict must not depend on a neighbour's.
-			flush()
+			d.step(ctx)
 			d.serve(ctx, m)
 		}
-		if batch.full() {
-			flush()
-		}
 	}
-	flush()
+	d.step(ctx)
 }
+
+// errBroke is what a command comes to whose task broke down under it.
+var errBroke = fmt.Errorf("%w: the session's task broke down", ErrUnavailable)
 
 // serve answers one call.
 func (d *driver) serve(ctx context.Context, m message) {
 	c := m.call
 	defer c.done.Fire()
+	c.err = errBroke // it stays when this panics
+	var err error
 	switch {
 	case d.stopping:
-		c.err = ErrStopping
+		err = ErrStopping
+	case d.broken != nil:
+		err = d.broken
 	case m.remove:
-		c.err = d.remove(ctx)
+		err = d.remove(ctx)
 	case m.meta != nil:
-		c.err = d.rewriteMeta(ctx, m.meta)
-		c.out = d.done(nil)
+		if err = d.rewriteMeta(ctx, m.meta); err == nil {
+			c.out = d.done(nil)
+		}
 	case len(c.cmds) == 0:
-		if c.err = d.exists(); c.err == nil {
+		if err = d.refresh(ctx); err == nil {
+			err = d.exists()
+		}
+		if err == nil {
 			c.out = d.done(nil)
 		}
 	default:
-		c.out, c.err = d.command(ctx, c.cmds)
+		c.out, err = d.command(ctx, c.cmds)
 	}
+	c.err = err
 }
 
 func (d *driver) exists() error {
@@ -260,89 +357,23 @@ func (d *driver) done(replies []session.Reply) Done {
 // and another try at what could not be committed.
 func (d *driver) tick(ctx context.Context) {
 	now := d.e.Now()
-	for _, f := range d.flights {
-		if f.by != 0 && now >= f.by {
-			f.late.Store(true)
-			f.by = 0
-			f.cancel()
-		}
-	}
 	if !d.loaded || d.broken != nil {
 		return
 	}
-	var w work
-	if len(d.pending) > 0 && now >= d.retryAt {
-		w.outcomes, d.pending, d.retryAt = d.pending, nil, 0
+	d.tickFlights(now)
+	if d.lookAt != 0 && now >= d.lookAt {
+		d.lookAround(ctx, now)
+	}
+	due := false
+	if d.retryAt != 0 && now >= d.retryAt {
+		d.retryAt, due = 0, true
+		d.woken = d.woken || d.drives()
 	}
 	if d.drives() && d.wakeAt != 0 && now >= d.wakeAt {
-		w.wake = true
+		d.wakeAt = 0
+		d.woken = true
 	}
-	if !w.empty() {
-		d.step(ctx, w)
-	}
-}
-
-func (d *driver) refuseAll(msgs []message, err error) {
-	for _, m := range msgs {
-		if m.stop {
-			d.stopping = true
-		}
-		if m.call != nil {
-			m.call.err = err
-			m.call.done.Fire()
-		}
-		if m.watch != nil {
-			m.watch.signal.Fire()
-		}
-	}
-}
-
-// watch remembers who wants to know of the next commit.
-func (d *driver) watch(w *watcher) {
-	if d.head.Seq > w.after {
-		w.signal.Fire()
-		return
-	}
-	// Whoever gave up has fired its own signal.
-	d.watchers = slices.DeleteFunc(d.watchers, func(o *watcher) bool { return o.signal.Fired() })
-	d.watchers = append(d.watchers, w)
-}
-
-func (d *driver) tellWatchers() {
-	kept := d.watchers[:0]
-	for _, w := range d.watchers {
-		if d.head.Seq > w.after {
-			w.signal.Fire()
-		} else {
-			kept = append(kept, w)
-		}
-	}
-	clear(d.watchers[len(kept):])
-	d.watchers = kept
-}
-
-// land forgets an effect that has ended.
-func (d *driver) land(c session.Claim) {
-	for i, f := range d.flights {
-		if f.claim == c {
-			f.cancel()
-			d.flights = slices.Delete(d.flights, i, i+1)
-			return
-		}
-	}
-}
-
-// beginStop aborts model calls, whose end is recorded as stopped, and gives
-// tools a while: one that does not end in time is found in flight at the next
-// start.
-func (d *driver) beginStop() {
-	d.stopping = true
-	until := d.e.Now().Add(d.e.o.GraceMs)
-	for _, f := range d.flights {
-		if k := f.claim.Kind; k == session.ClaimModel || k == session.ClaimCompact {
-			f.cancel()
-		} else if f.by == 0 || f.by > until {
-			f.by = until
-		}
+	if due || d.woken || len(d.pending) > 0 && d.retryAt == 0 {
+		d.step(ctx)
 	}
 }

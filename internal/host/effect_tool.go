@@ -30,13 +30,13 @@ func (p *performance) runTool(ctx context.Context, eff *session.RunTool) *outcom
 	// The world may have changed since the call was screened: existence, role
 	// and schema are checked once more, and a refusal is a result.
 	c, _ := p.call(eff.Call)
-	if sc := p.e.d.Tools.Screen(ctx, p.key, call.Actor, p.s.Toolset.Tools, c.WireName, call.Arguments); sc.Verdict != session.VerdictOK {
+	if sc := p.screen(ctx, call.Actor, c.WireName, call.Arguments); sc.Verdict != session.VerdictOK {
 		out.Refused = sc.Verdict
 		sp.Text(&out.Text, sc.Problem)
 		return &outcome{Prepared: sp.Prepare(out)}
 	}
 	res, err := p.e.d.Tools.Run(ctx, call)
-	out.DurationMs = int64(p.e.Now() - p.began)
+	out.DurationMs = max(int64(p.e.Now()-p.began), 0)
 	if err != nil {
 		return p.toolFailed(ctx, out, err)
 	}

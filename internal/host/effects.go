@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/perdure/perdure/core/blob"
 	"github.com/perdure/perdure/core/ident"
@@ -22,35 +23,6 @@ type performance struct {
 	began ident.Instant
 	// rendered is the window as turns before have rendered it.
 	rendered *rendering
-}
-
-// start performs an effect. Its claim is durable.
-func (d *driver) start(ctx context.Context, eff session.Effect) {
-	p := &performance{e: d.e, key: d.key, s: d.m.State(), offer: d.offer, late: new(atomic.Bool), began: d.e.Now()}
-	fctx, cancel := context.WithCancel(ctx)
-	claim := eff.Claim()
-	if claim.Kind == session.ClaimModel {
-		p.rendered, d.rendered = d.rendered, nil
-	}
-	d.flights = append(d.flights, &flight{claim: claim, cancel: cancel, by: p.deadline(eff), late: p.late})
-	inbox := d.inbox
-	d.e.d.Sched.Go(fctx, claim.String(), func(ctx context.Context) {
-		o := p.perform(ctx, eff)
-		if o == nil {
-			return
-		}
-		o.claim, o.rendered = claim, p.rendered
-		inbox.put(message{outcome: o})
-	})
-}
-
-// abort tells an effect that nobody waits for its whole result.
-func (d *driver) abort(c session.Claim) {
-	for _, f := range d.flights {
-		if f.claim == c {
-			f.cancel()
-		}
-	}
 }
 
 // deadline is when an attempt is cut off, by the clock of this process.
@@ -80,7 +52,18 @@ func (p *performance) call(id ident.CallID) (*session.Call, *session.ToolDef) {
 	return c, p.s.Toolset.Find(c.Tool)
 }
 
-func (p *performance) perform(ctx context.Context, eff session.Effect) *outcome {
+// perform does an effect and says how it ended. A panic of a model port or a
+// tool is that effect's failure, not the end of the process and of every other
+// session in it.
+func (p *performance) perform(ctx context.Context, eff session.Effect) (o *outcome) {
+	defer func() {
+		if err := caught(recover()); err != nil {
+			claim := eff.Claim()
+			p.e.d.Report(p.key, claim.String(), err)
+			p.rendered = nil // it may be half done
+			o = lost(&p.s, claim, &session.FaultInfo{Class: ClassOther, Message: "the call failed unexpectedly on this side; it may have been answered"})
+		}
+	}()
 	switch eff := eff.(type) {
 	case *session.CallModel:
 		return p.callModel(ctx, eff)
@@ -103,6 +86,9 @@ type stream struct {
 	frame   Frame
 }
 
+// frameMax is how many bytes one live piece carries.
+const frameMax = 8 << 10
+
 func (st *stream) sink(dl Delta) {
 	if dl.Part == "text" {
 		st.text.WriteString(dl.Text)
@@ -111,10 +97,25 @@ func (st *stream) sink(dl Delta) {
 		return
 	}
 	key := dl.Part + uitoa(uint64(max(dl.Call, 0)))
-	f := st.frame
-	f.Delta, f.Offset = dl, st.offsets[key]
-	st.offsets[key] += int64(len(dl.Text))
-	st.publish(f)
+	rest := dl.Text
+	for {
+		f := st.frame
+		f.Delta, f.Offset = dl, st.offsets[key]
+		f.Text = rest
+		if len(rest) > frameMax {
+			n := frameMax
+			for n > frameMax-utf8.UTFMax && !utf8.RuneStart(rest[n]) {
+				n--
+			}
+			f.Text = rest[:n]
+		}
+		rest = rest[len(f.Text):]
+		st.offsets[key] += int64(len(f.Text))
+		st.publish(f)
+		if rest == "" {
+			return
+		}
+	}
 }
 
 func (p *performance) newStream(f Frame) *stream {
@@ -130,18 +131,22 @@ func (p *performance) callModel(ctx context.Context, eff *session.CallModel) *ou
 	st := p.newStream(Frame{Run: eff.Run, Turn: eff.Turn, Attempt: eff.Attempt})
 	var sp Spill
 	res, info, err := p.generate(ctx, eff, st)
-	out.DurationMs = int64(p.e.Now() - p.began)
+	out.DurationMs = max(int64(p.e.Now()-p.began), 0)
 	if err != nil {
 		out.Fault, out.Aborted = p.fault(ctx, err)
 		out.Usage = usageOf(err)
 		if out.Aborted {
 			sp.Text(&out.Text, st.text.String())
+		}
+		if out.Usage.IsZero() && ctx.Err() != nil {
+			// Cut off on this side, it is paid for all the same.
 			out.Usage = session.Usage{Input: p.s.Active.Turn.Estimate, Output: tokens(st.text.Len()), Estimated: true}
 		}
+		out.Usage = price(out.Usage, info)
 		return &outcome{Prepared: sp.Prepare(out)}
 	}
 	sp.Text(&out.Text, res.Text)
-	out.Finish, out.Model, out.ResponseID = res.Finish, blob.Cut(res.Model, 200), blob.Cut(res.ResponseID, 200)
+	out.Finish, out.Model, out.ResponseID = blob.Cut(res.Finish, 64), blob.Cut(res.Model, 200), blob.Cut(res.ResponseID, 200)
 	out.Usage = price(res.Usage, info)
 	if res.Item != nil {
 		out.Item = &session.Item{Kind: res.Item.Kind, Family: res.Item.Family}
@@ -149,7 +154,7 @@ func (p *performance) callModel(ctx context.Context, eff *session.CallModel) *ou
 	}
 	out.Calls = make([]session.ProposedCall, len(res.Calls))
 	for i, c := range res.Calls {
-		sc := p.e.d.Tools.Screen(ctx, p.key, p.s.Active.Actor, p.s.Toolset.Tools, c.Name, c.Arguments)
+		sc := p.screen(ctx, p.s.Active.Actor, c.Name, c.Arguments)
 		tool := sc.Tool
 		if tool == "" {
 			tool = blob.Cut(c.Name, 128)
@@ -184,16 +189,37 @@ func (p *performance) generate(ctx context.Context, eff *session.CallModel, st *
 	return res, info, err
 }
 
-func noProvider(m session.Model, err error) error {
-	var f *Fault
-	if errors.As(err, &f) {
-		return err
-	}
-	return &Fault{Class: ClassNotFound, Message: "the model provider " + blob.Cut(m.Provider, 80) + " is not set up on this server: " + err.Error(), Err: err}
+// screen judges a call. What the model has answered must not be lost to a bug
+// in the judging.
+func (p *performance) screen(ctx context.Context, actor session.Actor, name, arguments string) (sc Screened) {
+	defer func() {
+		if err := caught(recover()); err != nil {
+			p.e.d.Report(p.key, "screen "+blob.Cut(name, 128), err)
+			sc = Screened{Verdict: session.VerdictUnavailable, Problem: "the call could not be checked"}
+		}
+	}()
+	return p.e.d.Tools.Screen(ctx, p.key, actor, p.s.Toolset.Tools, name, arguments)
 }
 
-// local is a fault of this side: worth another try.
+// noProvider is the fault of a provider that the tenant does not have, or that
+// cannot be looked up now: only the second is worth another try.
+func noProvider(m session.Model, err error) error {
+	if _, ok := errors.AsType[*Fault](err); ok {
+		return err
+	}
+	name := blob.Cut(m.Provider, 80)
+	if errors.Is(err, ErrNotFound) {
+		return &Fault{Class: ClassNotFound, Message: "the model provider " + name + " is not set up on this server: " + err.Error(), Err: err}
+	}
+	return &Fault{Class: ClassServer, Message: "the model provider " + name + " could not be looked up: " + err.Error(), Err: err}
+}
+
+// local is a fault of this side: worth another try, unless what the request
+// needs is not there.
 func local(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return &Fault{Class: ClassOther, Message: "content that the request needs is missing from the session's store", Err: err}
+	}
 	return &Fault{Class: ClassServer, Message: "the request could not be built", Err: err}
 }
 
@@ -207,17 +233,20 @@ func (p *performance) fault(ctx context.Context, err error) (*session.FaultInfo,
 		return nil, true
 	}
 	var f *Fault
-	if errors.As(err, &f) {
+	switch {
+	case errors.As(err, &f):
 		return &session.FaultInfo{
-			Class: f.Class, Message: blob.Cut(f.Message, 2000), RetryAfterMs: f.RetryAfterMs, NotSent: !f.Sent,
+			Class: blob.Cut(f.Class, 64), Message: blob.Cut(f.Message, 2000), RetryAfterMs: max(f.RetryAfterMs, 0), NotSent: !f.Sent,
 		}, false
+	case errors.Is(err, context.DeadlineExceeded):
+		// A deadline of the port's own.
+		return &session.FaultInfo{Class: ClassTimeout, Message: blob.Cut(err.Error(), 2000)}, false
 	}
 	return &session.FaultInfo{Class: ClassOther, Message: blob.Cut(err.Error(), 2000)}, false
 }
 
 func usageOf(err error) session.Usage {
-	var f *Fault
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Fault](err); ok {
 		return f.Usage
 	}
 	return session.Usage{}
@@ -228,7 +257,7 @@ func tokens(bytes int) int64 { return int64(bytes+3) / 4 }
 // price puts a cost on usage where the model has prices and the provider named
 // none: each kind of token at its own rate.
 func price(u session.Usage, info ModelInfo) session.Usage {
-	if u.Priced || !info.Priced {
+	if u.Priced || !info.Priced || u.IsZero() {
 		return u
 	}
 	rate := func(r int64) int64 {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -28,8 +29,8 @@ type Deps struct {
 	// Purge removes what a deleted session has outside these stores: its
 	// private workspace. It may be nil, and may be called again.
 	Purge func(ctx context.Context, key Key) error
-	// Report is told of what nobody waits for: a failed sweep, a quarantine.
-	// It logs. It may be nil.
+	// Report is told of what nobody waits for: a failed sweep, a quarantine, a
+	// panic. It logs. It may be nil. What goes on failing is told once.
 	Report func(key Key, what string, err error)
 }
 
@@ -40,7 +41,8 @@ type Options struct {
 	ToolMs       int64 // one attempt of an inline tool without a deadline of its own (90 s)
 	CommitMs     int64 // how long a conflicting command is decided again (10 s)
 	SweepMs      int64 // between looks for sessions that nobody drives (1 s)
-	GraceMs      int64 // what running tools are given at a stop (5 s)
+	GraceMs      int64 // what running tools are given at a stop, and what was cut off to say how it ended (5 s)
+	LookMs       int64 // between looks for a tool that a call waits for (5 s)
 	CheckpointAt int64 // bytes of tail after which a checkpoint is written (64 KB)
 	// AdmitOnly takes commands and leaves the work that follows to a driver in
 	// another process: nothing is claimed, resumed or swept here.
@@ -59,6 +61,7 @@ func (o Options) withDefaults() Options {
 	set(&o.CommitMs, 10*ident.Second)
 	set(&o.SweepMs, ident.Second)
 	set(&o.GraceMs, 5*ident.Second)
+	set(&o.LookMs, 5*ident.Second)
 	set(&o.CheckpointAt, 64<<10)
 	o.ModelMs = min(o.ModelMs, 780*ident.Second)
 	return o
@@ -81,8 +84,10 @@ type Engine struct {
 	d        Deps
 	o        Options
 	drivers  sync.Map // Key → *driver
+	troubles sync.Map // Key → *trouble
+	kept     sync.Map // Key → []outcome: of a task that broke down, for the next
 	stopping atomic.Bool
-	live     atomic.Int64
+	live     atomic.Int64 // sessions in hand
 	// base is what Start was given: the life of every session's task, which
 	// outlives the request that started it.
 	base context.Context //nolint:containedctx // see above
@@ -106,7 +111,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	if e.o.AdmitOnly {
 		return nil
 	}
-	if err := e.recover(ctx); err != nil {
+	if err := e.resumeAll(ctx); err != nil {
 		return err
 	}
 	e.d.Sched.Go(ctx, "sweep", e.sweep)
@@ -115,16 +120,27 @@ func (e *Engine) Start(ctx context.Context) error {
 
 // Stop lets every session come to a commit: model calls are aborted and
 // recorded as stopped, running tools get GraceMs. Commands are refused with
-// ErrStopping from now on.
+// ErrStopping from now on. What does not let itself be stopped is left behind,
+// and found in flight at the next start.
 func (e *Engine) Stop(ctx context.Context) error {
 	e.stopping.Store(true)
 	box, _ := e.wake.Load().(signalBox)
 	box.Fire()
-	e.drivers.Range(func(_, v any) bool {
-		d, _ := v.(*driver)
-		d.inbox.put(message{stop: true})
+	// Every task looks at stopping by itself; those that wait are told. One
+	// that is made after this begins by looking.
+	var keys []Key
+	e.drivers.Range(func(k, _ any) bool {
+		key, _ := k.(Key)
+		keys = append(keys, key)
 		return true
 	})
+	slices.SortFunc(keys, compareKeys)
+	for _, k := range keys {
+		if v, ok := e.drivers.Load(k); ok {
+			d, _ := v.(*driver)
+			d.inbox.put(message{})
+		}
+	}
 	for e.live.Load() > 0 {
 		if err := e.d.Sched.Sleep(ctx, 5); err != nil {
 			return err
@@ -152,6 +168,10 @@ func (e *Engine) View(ctx context.Context, key Key) (Done, error) {
 // the signal, so that it is forgotten.
 func (e *Engine) Watch(key Key, seq ident.Seq) Signal {
 	sig := e.d.Sched.NewSignal()
+	if e.stopping.Load() {
+		sig.Fire()
+		return sig
+	}
 	e.send(key, message{watch: &watcher{after: seq, signal: sig}})
 	return sig
 }

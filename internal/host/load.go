@@ -20,86 +20,109 @@ const (
 var errStale = errors.New("another driver has taken over")
 
 // ensure loads the session once: head, newest good checkpoint, tail. A session
-// that is not there is loaded too, as one that can be opened.
+// that is not there is loaded too, as one that can be opened. A driver's work
+// begins here: whoever had it before is gone.
 func (d *driver) ensure(ctx context.Context) error {
-	if d.loaded {
+	if d.loaded || d.broken != nil {
 		return d.broken
 	}
+	if err := d.load(ctx); err != nil {
+		d.broken = unavailable(err)
+		d.e.ails(d.key, "load", err)
+		return d.broken
+	}
+	d.loaded = true
+	if d.head.Status == StatusDeleting {
+		return d.purge(ctx)
+	}
+	d.takeOver(ctx)
+	return d.broken
+}
+
+func (d *driver) load(ctx context.Context) error {
 	head, err := d.e.d.Log.Head(ctx, d.key)
 	if errors.Is(err, ErrNotFound) {
-		d.m, d.loaded = machine.New(session.State{}), true
+		d.m = machine.New(session.State{})
 		return nil
 	}
 	if err != nil {
-		d.broken = errors.Join(ErrUnavailable, err)
-		return d.broken
+		return err
 	}
 	if d.meta, err = d.e.d.Log.Meta(ctx, d.key); err != nil && !errors.Is(err, ErrNotFound) {
-		d.broken = errors.Join(ErrUnavailable, err)
-		return d.broken
+		return err
 	}
 	d.head = head
 	if head.Status == StatusDeleting {
-		d.m, d.loaded = machine.New(session.State{}), true
-		return d.purge(ctx)
+		d.m = machine.New(session.State{})
+		return nil
 	}
-	s, err := d.fold(ctx, session.State{}, head.Seq)
+	if err := d.claim(ctx); err != nil {
+		return err
+	}
+	s, err := d.fold(ctx, session.State{}, d.head.Seq)
 	d.m = machine.New(s)
-	d.loaded = true
-	if err == nil {
-		if head.Drive.Status != DriveIdle {
-			d.takeOver(ctx)
+	var div *session.Divergence
+	if errors.As(err, &div) && !errors.Is(err, session.ErrNewer) {
+		if d.head.Quarantine == nil {
+			d.quarantine(ctx, div)
 		}
 		return d.broken
 	}
-	var div *session.Divergence
-	if errors.As(err, &div) && !errors.Is(err, session.ErrNewer) {
-		if head.Quarantine == nil {
-			d.quarantine(ctx, div)
-		}
-		return nil
-	}
 	// A newer build's session, a gap, a fault: nothing is written.
-	d.broken = errors.Join(ErrUnavailable, err)
-	return d.broken
+	return err
 }
 
 // reload catches up with another writer's commits.
 func (d *driver) reload(ctx context.Context) error {
 	head, err := d.e.d.Log.Head(ctx, d.key)
-	if errors.Is(err, ErrNotFound) {
-		d.head, d.m = Head{}, machine.New(session.State{})
-		return nil
+	gone := errors.Is(err, ErrNotFound)
+	if err != nil && !gone {
+		return unavailable(err)
 	}
-	if err != nil {
-		return errors.Join(ErrUnavailable, err)
-	}
-	if mine := d.head.Drive; d.claimed && (head.Drive.Epoch != mine.Epoch || head.Drive.Step != mine.Step || head.Drive.Attempt != mine.Attempt) {
-		// Another driver has claimed the work (I12): this one stops its
-		// effects and ends; the next command finds the session anew.
-		d.broken = errors.Join(ErrUnavailable, errStale)
+	mine := d.head.Drive
+	stale := head.Inc != d.head.Inc || head.Drive.Epoch != mine.Epoch || head.Drive.Step != mine.Step || head.Drive.Attempt != mine.Attempt
+	if d.claimed && (gone || stale) {
+		// Another driver has claimed the work (I12), or it is gone: this one
+		// stops its effects and ends; the next command finds the session anew.
+		d.broken = unavailable(errStale)
 		return d.broken
 	}
+	if gone {
+		d.head, d.meta, d.m = Head{}, Meta{}, machine.New(session.State{})
+		return nil
+	}
 	s := d.m.State()
-	if head.Inc != d.head.Inc && d.head.Inc != "" || head.Seq < s.Seq {
+	if head.Inc != d.head.Inc || head.Seq < s.Seq {
 		s = session.State{}
 	}
-	if s, err = d.fold(ctx, s, head.Seq); err != nil {
+	meta, err := d.e.d.Log.Meta(ctx, d.key)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return unavailable(err)
+	}
+	if head.Status != StatusDeleting {
+		if s, err = d.fold(ctx, s, head.Seq); err != nil {
+			return unavailable(err)
+		}
+	}
+	d.head, d.meta, d.m = head, meta, machine.New(s)
+	d.reconcile()
+	return nil
+}
+
+// unavailable marks an error that says nothing of the command: it may be sent
+// again.
+func unavailable(err error) error {
+	if errors.Is(err, ErrUnavailable) {
 		return err
 	}
-	d.head, d.m = head, machine.New(s)
-	if d.meta, err = d.e.d.Log.Meta(ctx, d.key); err != nil && !errors.Is(err, ErrNotFound) {
-		return errors.Join(ErrUnavailable, err)
-	}
-	return nil
+	return errors.Join(ErrUnavailable, err)
 }
 
 // fold brings a state up to a position: from a checkpoint if it starts at
 // nothing and there is a good one, then the tail.
 func (d *driver) fold(ctx context.Context, s session.State, upTo ident.Seq) (session.State, error) {
 	if s.Seq == 0 {
-		s = d.checkpoint(ctx, upTo)
-		d.ckpt, d.tail = s.Seq, 0
+		s, d.tail = d.checkpoint(ctx, upTo), 0
 	}
 	s.Own()
 	for s.Seq < upTo {
@@ -110,18 +133,32 @@ func (d *driver) fold(ctx context.Context, s session.State, upTo ident.Seq) (ses
 		if len(page) == 0 {
 			return s, fmt.Errorf("%w: nothing after %d, the head says %d", ErrGap, s.Seq, upTo)
 		}
-		for _, st := range page {
-			en, err := wire.Decode(st.Data)
-			if err != nil {
-				return s, decodeProblem(st.Seq, err)
-			}
-			if err := session.Apply(&s, en); err != nil {
-				return s, err
-			}
-			d.tail += int64(len(st.Data))
+		if err := d.foldPage(&s, page); err != nil {
+			return s, err
 		}
 	}
 	return s, nil
+}
+
+// foldPage moves a state on by a page of events. A panic in the core is a bug
+// that this log shows: it freezes the session and leaves the process alone.
+func (d *driver) foldPage(s *session.State, page []StoredEntry) (err error) {
+	defer func() {
+		if p := caught(recover()); p != nil {
+			err = &session.Divergence{Seq: s.Seq + 1, Code: "panic", Detail: p.Error()}
+		}
+	}()
+	for _, st := range page {
+		en, err := wire.Decode(st.Data)
+		if err != nil {
+			return decodeProblem(st.Seq, err)
+		}
+		if err := session.Apply(s, en); err != nil {
+			return err
+		}
+		d.tail += int64(len(st.Data))
+	}
+	return nil
 }
 
 // decodeProblem tells damage from what a newer build wrote.
@@ -141,7 +178,7 @@ func (d *driver) checkpoint(ctx context.Context, upTo ident.Seq) session.State {
 		return session.State{}
 	}
 	for _, c := range cs {
-		if c.Inc != d.headInc() || c.Seq > upTo {
+		if c.Inc != d.head.Inc || c.Seq > upTo {
 			continue
 		}
 		s, err := wire.DecodeCheckpoint(c.Data, c.Inc, c.Seq)
@@ -152,8 +189,6 @@ func (d *driver) checkpoint(ctx context.Context, upTo ident.Seq) session.State {
 	}
 	return session.State{}
 }
-
-func (d *driver) headInc() string { return d.head.Inc }
 
 // save writes a checkpoint when the tail has grown long. It is never part of a
 // commit, and its failure harms nobody.
@@ -169,5 +204,5 @@ func (d *driver) save(ctx context.Context) {
 	if err != nil {
 		d.e.d.Report(d.key, "checkpoint", err)
 	}
-	d.tail, d.ckpt = 0, s.Seq
+	d.tail = 0
 }

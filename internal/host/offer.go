@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/perdure/perdure/core/blob"
 	"github.com/perdure/perdure/core/ident"
@@ -18,6 +19,7 @@ type offerCache struct {
 	at       ident.Instant
 	revision int64
 	model    session.Model
+	tools    bool
 	offer    session.Offer
 	body     []byte // the definitions: the blob that session.Offer.Ref names
 	defs     []definition
@@ -32,17 +34,35 @@ type definition struct {
 	Parameters  string `json:"parameters"`
 }
 
-func (c *offerCache) refresh(ctx context.Context, d *driver, s session.State, m session.Model, now ident.Instant) error {
-	if c.at != 0 && c.revision == s.ConfigRevision && c.model == m && int64(now-c.at) < offerMs {
+// wanted is what an offer is made for.
+type wanted struct {
+	config   session.Config
+	revision int64
+	model    session.Model
+	tools    bool // a driver plans with it; an admission asks for the model alone
+}
+
+// refresh looks again at what is offered, at most once a second. An error says
+// that the tools cannot be listed now; a model that cannot be looked up is one
+// of which nothing is known, until the next look.
+func (c *offerCache) refresh(ctx context.Context, d *driver, w wanted, now ident.Instant) error {
+	age := int64(now - c.at)
+	if c.at != 0 && c.revision == w.revision && c.model == w.model && c.tools == w.tools && age >= 0 && age < offerMs {
 		return nil
 	}
-	tools, err := d.e.d.Tools.Offer(ctx, d.key, s.Config)
-	if err != nil {
-		return err
+	var tools []Tool
+	var err error
+	if w.tools {
+		if tools, err = d.list(ctx, w.config); err != nil {
+			c.at = 0
+			return err
+		}
 	}
-	c.at, c.revision, c.model, c.info = now, s.ConfigRevision, m, ModelInfo{}
-	if port, err := d.e.d.Models.Model(ctx, d.key.Tenant, m); err == nil {
-		c.info = port.Info(m)
+	*c = offerCache{at: now, revision: w.revision, model: w.model, tools: w.tools}
+	if port, err := d.e.d.Models.Model(ctx, d.key.Tenant, w.model); err == nil {
+		c.info = port.Info(w.model)
+	} else if !errors.Is(err, ErrNotFound) {
+		c.at = 0
 	}
 	defs := make([]session.ToolDef, len(tools))
 	body := make([]definition, len(tools))
@@ -50,7 +70,7 @@ func (c *offerCache) refresh(ctx context.Context, d *driver, s session.State, m 
 		defs[i] = t.Def
 		body[i] = definition{t.Def.Name, t.Def.WireName, t.Description, t.Parameters}
 	}
-	c.offer, c.body, c.defs = session.Offer{Tools: defs}, nil, body
+	c.offer, c.defs = session.Offer{Tools: defs}, body
 	if len(tools) == 0 {
 		return nil
 	}
@@ -59,6 +79,16 @@ func (c *offerCache) refresh(ctx context.Context, d *driver, s session.State, m 
 	}
 	c.offer.Ref, c.offer.Size = string(blob.Sum(c.body)), int64(len(c.body))
 	return nil
+}
+
+// list asks for the offer. A panic there is no reason to stop taking commands.
+func (d *driver) list(ctx context.Context, cfg session.Config) (tools []Tool, err error) {
+	defer func() {
+		if p := caught(recover()); p != nil {
+			tools, err = nil, p
+		}
+	}()
+	return d.e.d.Tools.Offer(ctx, d.key, cfg)
 }
 
 // definitions reads the tools that a turn was planned with: from the offer at

@@ -113,13 +113,14 @@ type projector struct {
 	touch    bool // and with it updatedAt
 	progress bool // an effect's result, or the end of a run
 	title    string
+	err      error // the first; the step is then not committed
 }
 
 func (p *projector) put(key string, todo ident.Instant, doc any) {
 	data, err := json.Marshal(doc)
 	if err != nil {
-		// Every document is a plain struct of this package.
-		panic("host: row " + key + ": " + err.Error())
+		p.err = fmt.Errorf("row %s: %w", key, err)
+		return
 	}
 	for i := range p.rows {
 		if p.rows[i].Key == key {

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"slices"
 
 	"github.com/perdure/perdure/core/blob"
 	"github.com/perdure/perdure/core/ident"
@@ -53,7 +54,7 @@ func (r *renderer) window() []ModelMessage {
 		return nil
 	}
 	r.p.rendered = w
-	return w.messages[:len(w.messages):len(w.messages)]
+	return slices.Clip(w.messages)
 }
 
 // rendering is a window rendered so far. One model call of a session is under
@@ -202,10 +203,10 @@ func (p *performance) compact(ctx context.Context, eff *session.Compact) *outcom
 	out := &session.CompactionOutcome{Through: eff.Through, Attempt: eff.Attempt}
 	var sp Spill
 	res, info, err := p.summarise(ctx)
-	out.DurationMs = int64(p.e.Now() - p.began)
+	out.DurationMs = max(int64(p.e.Now()-p.began), 0)
 	if err != nil {
 		out.Fault, out.Aborted = p.fault(ctx, err)
-		out.Usage = usageOf(err)
+		out.Usage = price(usageOf(err), info)
 		return &outcome{Prepared: sp.Prepare(out)}
 	}
 	out.Usage = price(res.Usage, info)

@@ -130,5 +130,5 @@ func TestQuestionsAreAskedAndAnswered(t *testing.T) {
 	requireCode(t, err, session.CodeAlreadyDecided)
 	w.submit(k, "b", "again")
 	w.untilIdle(k)
-	require.Len(t, w.run(k, 2).Questions, 0, "the intake was for the session")
+	require.Empty(t, w.run(k, 2).Questions, "the intake was for the session")
 }

@@ -3,106 +3,178 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/perdure/perdure/core/blob"
-	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/core/machine"
 	"github.com/perdure/perdure/core/session"
 )
 
-// work is what one commit is made of: outcomes that were at hand, and a wake.
-type work struct {
-	wake     bool
+// choice is what one commit is decided on: a person's commands, or what nobody
+// waits for (ends of effects, a resumption, a wake).
+type choice struct {
+	commands []session.Command
+	blobs    []Blob
+	person   bool
+	again    func(ctx context.Context) error // runs before each further try
+	outcomes int                             // of pending, from its front
 	resume   bool
-	outcomes []outcome
+	resumed  bool // a driver's step was possible
+	wake     bool
 }
 
-func (w *work) empty() bool { return !w.wake && !w.resume && len(w.outcomes) == 0 }
+func (c *choice) inputs(env session.Env) []session.Command {
+	in := slices.Clip(c.commands)
+	if c.resumed = c.resume && env.Driver; c.resumed {
+		in = append(in, &session.Resume{})
+	}
+	if c.wake {
+		in = append(in, &session.Wake{})
+	}
+	return in
+}
 
-// full keeps a commit below its bounds.
-func (w *work) full() bool {
+// next is what the next commit is decided on: as many of the ends at hand as
+// keep it below its bounds, and after the last of them the rest.
+func (d *driver) next(single bool) *choice {
+	c := &choice{}
 	var inline int64
-	for i := range w.outcomes {
-		inline += w.outcomes[i].Inline
+	for i := range d.pending {
+		o := &d.pending[i]
+		full := i >= session.InFlightMax || single || inline+o.Inline > blob.BatchInlineMax
+		if i > 0 && full {
+			break
+		}
+		inline += o.Inline
+		c.commands, c.blobs = append(c.commands, o.Command), append(c.blobs, o.Blobs...)
+		c.outcomes++
 	}
-	return len(w.outcomes) >= session.InFlightMax || inline > blob.BatchInlineMax/2
-}
-
-func (w *work) inputs() ([]session.Command, []Blob) {
-	var cmds []session.Command
-	var blobs []Blob
-	for _, o := range w.outcomes {
-		cmds, blobs = append(cmds, o.Command), append(blobs, o.Blobs...)
+	if c.outcomes == len(d.pending) {
+		c.resume, c.wake = d.owes, d.woken
 	}
-	if w.resume {
-		cmds = append(cmds, &session.Resume{})
+	c.again = func(ctx context.Context) error {
+		d.stash(ctx)
+		return nil
 	}
-	if w.wake {
-		cmds = append(cmds, &session.Wake{})
-	}
-	return cmds, blobs
+	return c
 }
 
 // step decides and commits what nobody waits for. What cannot be committed now
 // is kept and tried again: a model result that was read is never dropped.
-func (d *driver) step(ctx context.Context, w work) {
-	d.wakeAt = 0
-	cmds, blobs := w.inputs()
-	_, err := d.decide(ctx, cmds, blobs, func(context.Context) error {
-		d.stash(ctx, w.outcomes)
-		return nil
-	})
-	if err == nil {
-		d.unstash(ctx, w.outcomes)
+func (d *driver) step(ctx context.Context) {
+	if !d.loaded || d.broken != nil || d.unsure != nil && !d.settle(ctx) {
 		return
 	}
-	if d.broken != nil {
+	if d.drop(ctx) {
 		return
 	}
-	d.e.d.Report(d.key, "commit", err)
-	d.stash(ctx, w.outcomes)
-	d.pending = append(d.pending, w.outcomes...)
-	d.retryAt = d.e.Now().Add(ident.Second)
-	if w.wake || w.resume {
-		d.wakeAt = d.retryAt
+	single, put := false, d.retryAt
+	for len(d.pending) > 0 || d.woken || d.owes && d.retryAt == 0 {
+		c := d.next(single)
+		wakeAt := d.wakeAt
+		_, err := d.decide(ctx, c)
+		switch {
+		case errors.Is(err, machine.ErrBatch) && c.outcomes > 1:
+			single = true
+			continue
+		case d.broken != nil || err != nil && d.drop(ctx):
+			return
+		case err != nil:
+			d.wakeAt = wakeAt
+			d.stash(ctx)
+			d.later("commit", err)
+			return
+		}
+		d.recorded(ctx, c)
+		if d.owes && !c.resumed && c.resume {
+			break // env has said why, and when to try again
+		}
+	}
+	if d.retryAt == put {
+		d.well()
 	}
 }
 
+// drop forgets what there is to do for a session that takes nothing. An answer
+// to a frozen one waits in the stash for its release.
+func (d *driver) drop(ctx context.Context) bool {
+	if d.head.Rev != 0 && d.head.Status != StatusDeleting && d.head.Quarantine == nil {
+		return false
+	}
+	d.stash(ctx)
+	d.pending, d.woken, d.owes, d.retryAt = nil, false, false, 0
+	return true
+}
+
+// recorded takes what a commit was decided on off the list.
+func (d *driver) recorded(ctx context.Context, c *choice) {
+	n := min(c.outcomes, len(d.pending))
+	d.unstash(ctx, d.pending[:n])
+	d.pending = slices.Clone(d.pending[n:])
+	d.owes = d.owes && !c.resumed
+	d.woken = d.woken && !c.wake
+}
+
+// later puts off what did not go through: from one second to half a minute, and
+// it is told once.
+func (d *driver) later(what string, err error) {
+	now := d.e.Now()
+	if d.retryAt == 0 || now >= d.retryAt {
+		d.pause = min(max(2*d.pause, troubleFirst), troubleMost)
+		d.retryAt = now.Add(d.pause)
+	}
+	d.tell(what, err)
+}
+
+// tell reports what goes wrong, once as long as it is the same.
+func (d *driver) tell(what string, err error) {
+	if s := what + ": " + err.Error(); s != d.said {
+		d.said = s
+		d.e.d.Report(d.key, what, err)
+	}
+}
+
+// well says that nothing is put off any more.
+func (d *driver) well() { d.retryAt, d.pause, d.said = 0, 0, "" }
+
 // command decides and commits a person's commands as one.
 func (d *driver) command(ctx context.Context, cmds []Prepared) (Done, error) {
+	if d.unsure != nil && !d.settle(ctx) {
+		return Done{}, ErrUnavailable
+	}
 	if err := d.mayCommand(cmds); err != nil {
 		return Done{}, err
 	}
 	if d.head.Quarantine != nil {
 		return d.frozen(ctx, cmds[0].Command)
 	}
-	var blobs []Blob
-	inputs := make([]session.Command, len(cmds))
-	for i, c := range cmds {
-		inputs[i], blobs = c.Command, append(blobs, c.Blobs...)
+	c := &choice{person: true}
+	for _, p := range cmds {
+		c.commands, c.blobs = append(c.commands, p.Command), append(c.blobs, p.Blobs...)
 	}
-	if err := d.prepare(ctx, inputs); err != nil {
+	if err := d.prepare(ctx, c.commands); err != nil {
 		return Done{}, err
 	}
-	if _, open := inputs[0].(*session.OpenSession); open && d.head.Rev != 0 {
+	_, open := c.commands[0].(*session.OpenSession)
+	if open && d.head.Rev != 0 {
 		// The session is there already: it is answered as it is, and what was
 		// to be its first run is not started a second time.
 		return d.done([]session.Reply{{Same: true}}), nil
 	}
 	d.metaEdits = nil
-	for _, c := range cmds {
-		if c.Meta != nil {
-			d.metaEdits = append(d.metaEdits, c.Meta)
+	for _, p := range cmds {
+		if p.Meta != nil {
+			d.metaEdits = append(d.metaEdits, p.Meta)
 		}
 	}
 	defer func() { d.metaEdits = nil }()
-	_, open := inputs[0].(*session.OpenSession)
-	results, err := d.decide(ctx, inputs, blobs, func(ctx context.Context) error {
-		if open {
+	c.again = func(ctx context.Context) error {
+		if open && d.head.Rev != 0 {
 			return errOpened
 		}
-		return d.prepare(ctx, inputs)
-	})
+		return d.prepare(ctx, c.commands)
+	}
+	results, err := d.decide(ctx, c)
 	if errors.Is(err, errOpened) {
 		return d.done([]session.Reply{{Same: true}}), nil
 	}
@@ -140,69 +212,113 @@ func (d *driver) mayCommand(cmds []Prepared) error {
 	if err := d.exists(); err != nil {
 		return err
 	}
-	if q := d.head.Quarantine; q != nil {
-		return &session.Rejection{Code: session.CodeQuarantined, Message: "the session is frozen at event " + uitoa(uint64(q.Seq)) + " (" + q.Code + "): it can be read, released, closed with force or deleted"}
+	if d.head.Quarantine != nil {
+		return d.isFrozen()
 	}
 	return nil
 }
 
 // decide steps the machine and commits, again on the new head when another
-// writer came first. again runs before each further try.
-func (d *driver) decide(ctx context.Context, inputs []session.Command, blobs []Blob, again func(context.Context) error) ([]machine.Result, error) {
+// writer came first.
+func (d *driver) decide(ctx context.Context, c *choice) ([]machine.Result, error) {
 	began := d.e.Now()
 	for try := 0; ; try++ {
-		env := d.env(ctx)
-		pr := &projector{blobs: blobs}
-		rd, err := d.m.Step(env, pr.observe, inputs...)
+		env := d.env(ctx, c)
+		inputs := c.inputs(env)
+		pr := &projector{blobs: c.blobs}
+		rd, err := d.stepMachine(env, pr, inputs)
 		if err != nil {
 			return nil, d.freeze(ctx, err)
 		}
-		if len(rd.Entries) == 0 {
-			d.plan(rd)
-			return rd.Results, nil
-		}
-		// A refused command beside one that wrote something refuses both: what
-		// a person sent as one is decided as one.
-		if len(inputs) > 1 && refused(rd.Results) && isPersons(inputs) {
+		// What a person sent as one is decided as one: a refused command beside
+		// one that wrote something refuses both.
+		if nothing := len(rd.Entries) == 0; nothing || c.person && len(inputs) > 1 && refused(rd.Results) {
 			d.m.Drop()
-			return rd.Results, nil
-		}
-		err = d.commit(ctx, rd, pr, blobs)
-		if err == nil {
-			return rd.Results, nil
-		}
-		d.m.Drop()
-		var conflict *Conflict
-		if !errors.As(err, &conflict) {
-			return nil, errors.Join(ErrUnavailable, err)
+			moved, err := d.outdated(ctx, c)
+			switch {
+			case err != nil:
+				return nil, unavailable(err)
+			case !moved:
+				if nothing {
+					d.plan(rd, env)
+				}
+				return rd.Results, nil
+			}
+		} else {
+			if err = d.commit(ctx, rd, env, pr, c); err == nil {
+				return rd.Results, nil
+			}
+			if err := d.failed(ctx, err, c); err != nil {
+				return nil, err
+			}
+			if err := d.e.d.Sched.Sleep(ctx, d.jitter(try)); err != nil {
+				return nil, unavailable(err)
+			}
+			if err := d.reload(ctx); err != nil {
+				return nil, err
+			}
 		}
 		if int64(d.e.Now()-began) > d.e.o.CommitMs {
-			return nil, errors.Join(ErrUnavailable, err)
+			return nil, unavailable(errContended)
 		}
-		if err := d.e.d.Sched.Sleep(ctx, d.jitter(try)); err != nil {
-			return nil, errors.Join(ErrUnavailable, err)
-		}
-		if err := d.reload(ctx); err != nil {
-			return nil, err
-		}
-		if err := again(ctx); err != nil {
-			return nil, err
+		if c.again != nil {
+			if err := c.again(ctx); err != nil {
+				return nil, err
+			}
 		}
 	}
+}
+
+var errContended = errors.New("other writers came first, again and again")
+
+// failed says what a commit's failure means: nil is a conflict, to be decided
+// again.
+func (d *driver) failed(ctx context.Context, err error, c *choice) error {
+	var conflict *Conflict
+	var div *session.Divergence
+	switch {
+	case d.unsure != nil:
+		return err
+	case errors.As(err, &conflict):
+		d.m.Drop()
+		return nil
+	case errors.As(err, &div) && c.person:
+		// What a person sent cannot be written. That harms nobody else.
+		d.m.Drop()
+		return &session.Rejection{Code: session.CodeValidation, Message: "the command cannot be stored: " + blob.Cut(div.Detail, 200)}
+	case errors.As(err, &div):
+		return d.freeze(ctx, err)
+	}
+	d.m.Drop()
+	return unavailable(err)
+}
+
+// outdated says whether what was decided without a write was decided on a state
+// that others have moved on. A driver's own state is what it has claimed.
+func (d *driver) outdated(ctx context.Context, c *choice) (bool, error) {
+	if !c.person || d.claimed {
+		return false, nil
+	}
+	return d.behind(ctx)
 }
 
 func refused(rs []machine.Result) bool {
-	for _, r := range rs {
-		if r.Refused != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rs, func(r machine.Result) bool { return r.Refused != nil })
 }
 
-func isPersons(inputs []session.Command) bool {
-	_, open := inputs[0].(*session.OpenSession)
-	return open
+// stepMachine is the machine's step. A panic in the core is a bug that this
+// log shows: it freezes the session and leaves the process alone.
+func (d *driver) stepMachine(env session.Env, pr *projector, inputs []session.Command) (rd machine.Ready, err error) {
+	defer func() {
+		if p := caught(recover()); p != nil {
+			err = &session.Divergence{Seq: d.head.Seq + 1, Code: "panic", Detail: p.Error()}
+		}
+	}()
+	rd, err = d.m.Step(env, pr.observe, inputs...)
+	if err == nil && pr.err != nil {
+		err = &session.Divergence{Seq: d.head.Seq + 1, Code: "row", Detail: pr.err.Error()}
+	}
+	return rd, err
 }
 
 // jitter is a full-jitter pause of 5 to 250 ms.
@@ -214,20 +330,34 @@ func (d *driver) jitter(try int) int64 {
 
 // env is what a step is given beside state. A driver that is stopping, or whose
 // tools cannot be listed now, claims nothing more.
-func (d *driver) env(ctx context.Context) session.Env {
+func (d *driver) env(ctx context.Context, c *choice) session.Env {
 	s := d.m.State()
-	env := session.Env{At: max(d.e.Now(), s.At), Driver: !d.stopping && !d.e.o.AdmitOnly && d.head.Quarantine == nil}
-	if s.Status != session.Open {
+	env := session.Env{At: max(d.e.Now(), s.At), Driver: d.drives() && d.head.Quarantine == nil}
+	w := wanted{config: s.Config, revision: s.ConfigRevision, model: s.Config.Model, tools: env.Driver}
+	if s.Active != nil {
+		w.model = s.Active.Model
+	}
+	for _, cmd := range c.commands {
+		switch cmd := cmd.(type) {
+		case *session.OpenSession:
+			w.config, w.model = cmd.Config, cmd.Config.Model
+		case *session.RequestRun:
+			if cmd.Config.Provider != "" {
+				w.model.Provider = cmd.Config.Provider
+			}
+			if cmd.Config.Model != "" {
+				w.model.Model = cmd.Config.Model
+			}
+		}
+	}
+	if s.Status == session.Closed || w.config.Model.Provider == "" {
 		return env
 	}
-	m := s.Config.Model
-	if s.Active != nil {
-		m = s.Active.Model
-	}
-	if err := d.offer.refresh(ctx, d, s, m, env.At); err != nil {
-		d.e.d.Report(d.key, "offer", err)
+	if err := d.offer.refresh(ctx, d, w, env.At); err != nil {
 		env.Driver = false
-		d.retryAt = env.At.Add(ident.Second)
+		if d.drives() {
+			d.later("offer", err)
+		}
 	}
 	env.Offer, env.InputLimit, env.Priced = d.offer.offer, d.offer.info.InputLimit, d.offer.info.Priced
 	return env
