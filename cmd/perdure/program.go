@@ -75,6 +75,7 @@ func (p program) run(ctx context.Context, args []string) int {
 			"url": "where " + env.URL + " or " + env.Addr + " say", "serveAddr": env.DefaultAddr + ", or " + env.Addr, "serveData": "~/.perdure, or " + env.Data,
 			"tools": strings.Join(local.DefaultTools(), " "),
 		},
+		kong.WithHyphenPrefixedParameters(true), // lists begin with one
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 	)
 	if err != nil {

@@ -42,12 +42,9 @@ func (s *Server) makeDemo(ctx context.Context) error {
 		return err
 	}
 	c := client.New(s.URL(), s.key)
-	there, err := c.Session(ctx, DemoSession)
-	switch {
-	case client.Code(err) == "not_found":
+	// Whatever has that name already is somebody's.
+	if _, err = c.Session(ctx, DemoSession); client.Code(err) == "not_found" {
 		err = s.seedDemo(ctx, c)
-	case err == nil && there.Name == demoName && there.Head == 1: // a crash came between session and run
-		err = startDemo(ctx, c)
 	}
 	if err != nil {
 		return err
@@ -56,8 +53,8 @@ func (s *Server) makeDemo(ctx context.Context) error {
 	return err
 }
 
-// seedDemo puts the file where the session will look for it, makes the session,
-// and asks it for its first run.
+// seedDemo puts the file where the session will look for it, then makes the
+// session with its first run.
 func (s *Server) seedDemo(ctx context.Context, c *client.Client) error {
 	none := blob.Ref("")
 	if _, _, err := s.workspaces.WriteFile(ctx, host.Key{Tenant: Tenant, Session: DemoSession}, "", demoFile, demoChanges, &none, ""); err != nil {
@@ -65,14 +62,8 @@ func (s *Server) seedDemo(ctx context.Context, c *client.Client) error {
 	}
 	cfg := s.defaultConfig()
 	cfg.Instructions = demoRole
-	if _, err := c.CreateSession(ctx, api.CreateSession{ID: DemoSession, Name: demoName, Config: &cfg}); err != nil {
-		return err
-	}
-	return startDemo(ctx, c)
-}
-
-func startDemo(ctx context.Context, c *client.Client) error {
-	input := api.Input{{Type: "text", Text: api.Text{Text: demoText}}}
-	_, err := c.StartRun(ctx, DemoSession, api.RequestRun{Input: input, SubmissionID: DemoSession}, 0)
+	_, err := c.CreateSession(ctx, api.CreateSession{
+		ID: DemoSession, Name: demoName, Config: &cfg, Input: &api.Input{{Type: "text", Text: api.Text{Text: demoText}}},
+	})
 	return err
 }
