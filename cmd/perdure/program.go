@@ -163,10 +163,10 @@ func (a *app) localKey(base string) (string, error) {
 // explain puts what a person can do about it beside an error of a call.
 func (a *app) explain(err error) error {
 	if u, ok := errors.AsType[*client.UnreachableError](err); ok && a.ctx.Err() == nil {
-		return fmt.Errorf("%w\nStart a server with \"perdure serve\", or say where one is with --url or %s", u, env.URL)
+		return fmt.Errorf("%w\nstart a server with \"perdure serve\", or say where one is with --url or %s", u, env.URL)
 	}
 	if client.Code(err) == "unauthenticated" {
-		return fmt.Errorf("%w\nSay which key with --key or %s; that of a server on this machine is in its data folder, %s", err, env.Key, env.Data)
+		return fmt.Errorf("%w\nsay which key with --key or %s; that of a server on this machine is in its data folder, %s", err, env.Key, env.Data)
 	}
 	return err
 }
