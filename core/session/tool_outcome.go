@@ -22,7 +22,7 @@ func (s *State) admitTool(c *ToolOutcome, env Env) ([]Event, Reply, error) {
 	}
 	switch {
 	case c.Aborted:
-		return s.interrupted(r, call, classStopped), Reply{}, nil
+		return s.interrupted(r, call, classStopped, env), Reply{}, nil
 	case c.Lookup && !c.Found:
 		return s.finish(r, call, completed(r, call, CallUnknown, textUnknown)), Reply{}, nil
 	case c.Refused != "":
@@ -41,7 +41,7 @@ func (s *State) admitTool(c *ToolOutcome, env Env) ([]Event, Reply, error) {
 
 // late keeps an outcome that nobody waits for.
 func (s *State) late(r *Run, c *ToolOutcome) []Event {
-	if c.Aborted || c.Accepted || c.Lookup && !c.Found {
+	if c.Aborted || c.Accepted || c.Lookup && !c.Found || c.Fault != nil && c.Fault.Class == classStopped {
 		return nil
 	}
 	e := &ToolLate{Run: r.owns(c.Call.Turn), Turn: c.Call.Turn, Call: c.Call.Index, Status: CallCompleted, Result: c.Text}
@@ -134,22 +134,25 @@ func (s *State) toolFault(r *Run, call *Call, c *ToolOutcome, env Env) []Event {
 	if c.Fault.Class == classStopped {
 		if !safe && c.Fault.NotSent {
 			e := started(r, call, call.Attempt+1, reasonInterrupted)
+			if !env.Driver {
+				e = started(r, call, call.Attempt, reasonLater)
+			}
 			e.Class = classStopped
 			return []Event{e}
 		}
-		return s.interrupted(r, call, classStopped)
+		return s.interrupted(r, call, classStopped, env)
 	}
 	if c.Fault.Retryable() && (safe || c.Fault.NotSent) && call.Failures+1 < ToolAttemptsMax {
 		wait := min(max(ToolRetryFirst<<call.Failures, c.Fault.RetryAfterMs), RetryMost)
 		e := started(r, call, call.Attempt+1, reasonRetry)
-		if wait > ShortWait {
+		if wait > ShortWait || !env.Driver {
 			e = started(r, call, call.Attempt, reasonLater)
 		}
 		e.Class, e.NotBefore = c.Fault.Class, env.At.Add(wait)
 		return []Event{e}
 	}
 	if c.Fault.uncertain() && !safe {
-		return s.interrupted(r, call, c.Fault.Class)
+		return s.interrupted(r, call, c.Fault.Class, env)
 	}
 	e := completed(r, call, CallFailed, "")
 	e.Error = blob.Inline(blob.Cut(c.Fault.Message, blob.InlineMax))
@@ -158,11 +161,14 @@ func (s *State) toolFault(r *Run, call *Call, c *ToolOutcome, env Env) []Event {
 
 // interrupted says what follows when an attempt ended without a word: a
 // retry-safe call runs again, one that can be looked up is, and of any other
-// nobody knows (I6).
-func (s *State) interrupted(r *Run, c *Call, class string) []Event {
+// nobody knows (I6). Whoever goes down claims no further attempt: the call
+// waits for the next driver, which starts it as any other.
+func (s *State) interrupted(r *Run, c *Call, class string, env Env) []Event {
 	d := s.Toolset.Find(c.Tool)
 	var e *ToolStarted
 	switch {
+	case d != nil && d.RetrySafe && !env.Driver:
+		e = started(r, c, c.Attempt, reasonLater)
 	case c.Interrupts >= InterruptsMax && class != classStopped:
 	case d != nil && d.RetrySafe:
 		e = started(r, c, c.Attempt+1, reasonInterrupted)

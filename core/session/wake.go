@@ -183,7 +183,7 @@ func (s *State) admitResume(env Env) ([]Event, Reply, error) {
 		for i := range r.Batch.Calls {
 			c := &r.Batch.Calls[i]
 			if c.Status == CallRunning {
-				ev = append(ev, s.interrupted(r, c, "")...)
+				ev = append(ev, s.interrupted(r, c, "", env)...)
 			}
 		}
 	}
