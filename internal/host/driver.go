@@ -59,6 +59,7 @@ type driver struct {
 	unsure   *attempt      // a commit whose outcome is not known
 	retryAt  ident.Instant // when to try again what did not go through
 	pause    int64         // that led there
+	puts     int           // how often something was put off
 	said     string        // what was told of it
 	stopping bool
 	stopBy   ident.Instant // when it ends, whatever is under way

@@ -15,14 +15,14 @@ func (p *performance) runTool(ctx context.Context, eff *session.RunTool) *outcom
 	var sp Spill
 	if wait := int64(eff.NotBefore - p.began); wait > 0 {
 		if p.e.d.Sched.Sleep(ctx, wait) != nil {
-			return p.stopped(out)
+			return p.stopped(out, false)
 		}
 		p.began = p.e.Now()
 	}
 	call, err := p.toolCall(ctx, eff)
 	if err != nil {
 		if ctx.Err() != nil {
-			return p.stopped(out)
+			return p.stopped(out, false)
 		}
 		out.Fault = &session.FaultInfo{Class: ClassServer, Message: "the arguments could not be read", NotSent: true}
 		return &outcome{Prepared: sp.Prepare(out)}
@@ -44,19 +44,26 @@ func (p *performance) runTool(ctx context.Context, eff *session.RunTool) *outcom
 	return &outcome{Prepared: sp.Prepare(out)}
 }
 
-// stopped is an attempt that was told to stop. When this process goes down
-// nothing is said of it: the next start finds it in flight, and decides.
-func (p *performance) stopped(out *session.ToolOutcome) *outcome {
-	if p.e.stopping.Load() {
+// stopped is an attempt that was told to stop. When this process goes down it
+// is said of what can be done again, or has not reached the tool, that it may
+// start anew; of the rest nothing: the next start finds it in flight, and
+// decides.
+func (p *performance) stopped(out *session.ToolOutcome, sent bool) *outcome {
+	if !p.e.stopping.Load() {
+		out.Aborted = true
+		return &outcome{Prepared: Prepared{Command: out}}
+	}
+	_, def := p.call(out.Call)
+	if sent && (def == nil || !def.RetrySafe) || out.Lookup {
 		return &outcome{Prepared: Prepared{Command: &session.Wake{}}}
 	}
-	out.Aborted = true
+	out.Fault = &session.FaultInfo{Class: ClassStopped, Message: "the process is going down", NotSent: !sent}
 	return &outcome{Prepared: Prepared{Command: out}}
 }
 
 func (p *performance) toolFailed(ctx context.Context, out *session.ToolOutcome, err error) *outcome {
 	if ctx.Err() != nil && (!p.late.Load() || p.e.stopping.Load()) {
-		return p.stopped(out)
+		return p.stopped(out, true)
 	}
 	out.Fault, _ = p.fault(ctx, err)
 	if out.Fault == nil {
@@ -141,7 +148,7 @@ func (p *performance) lookup(ctx context.Context, eff *session.LookupTool) *outc
 	}
 	if err != nil {
 		if ctx.Err() != nil && p.e.stopping.Load() {
-			return p.stopped(out)
+			return p.stopped(out, true)
 		}
 		// Whoever could have told did not: that is not knowing.
 		out.Found = false

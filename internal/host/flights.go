@@ -28,7 +28,7 @@ func (d *driver) start(ctx context.Context, eff session.Effect) {
 	}
 	f := &flight{claim: claim, cancel: cancel, by: p.deadline(eff), late: p.late}
 	if d.stopping {
-		f.by = min(f.by, d.stopBy.Add(-stopTail))
+		f.by = min(f.by, max(d.stopBy.Add(-stopTail), 1))
 	}
 	d.flights = append(d.flights, f)
 	d.e.d.Sched.Go(fctx, claim.String(), func(ctx context.Context) {
@@ -106,14 +106,37 @@ func (d *driver) tickFlights(now ident.Instant) {
 		case f.by != 0 && now >= f.by:
 			f.late.Store(true)
 			f.by, f.end = 0, now.Add(d.e.o.GraceMs)
+			if d.stopping {
+				f.end = d.stopBy.Add(-stopTail / 2)
+			}
 			f.cancel()
-		case f.end != 0 && now >= f.end && !d.stopping:
-			d.land(f.claim)
-			s := d.m.State()
-			o := lost(&s, f.claim, &session.FaultInfo{Class: ClassTimeout, Message: "no answer within the time allowed"})
-			d.pending = append(d.pending, *o)
+		case f.end != 0 && now >= f.end:
+			f.end = 0
+			if o := d.givenUp(f.claim); o != nil {
+				d.land(f.claim)
+				d.pending = append(d.pending, *o)
+			}
 		}
 	}
+}
+
+// givenUp is what is said of an effect that does not say it itself. At a stop
+// nothing is said of a call that must not be done twice: it stays in flight,
+// and the next start asks what became of it.
+func (d *driver) givenUp(c session.Claim) *outcome {
+	s := d.m.State()
+	f := &session.FaultInfo{Class: ClassTimeout, Message: "no answer within the time allowed"}
+	if d.stopping {
+		f = &session.FaultInfo{Class: ClassStopped, Message: "the process is going down"}
+		if c.Kind == session.ClaimTool || c.Kind == session.ClaimLookup {
+			p := performance{s: s}
+			_, def := p.call(ident.CallID{Turn: c.Turn, Index: c.Call})
+			if def == nil || !def.RetrySafe || c.Kind == session.ClaimLookup {
+				return nil
+			}
+		}
+	}
+	return lost(&s, c, f)
 }
 
 // lost is the end of an effect that does not tell its end itself.
@@ -150,6 +173,7 @@ func (d *driver) beginStop() {
 	d.stopBy = grace.Add(stopTail)
 	for _, f := range d.flights {
 		if k := f.claim.Kind; k == session.ClaimModel || k == session.ClaimCompact {
+			f.by, f.end = 0, grace
 			f.cancel()
 		} else if f.by == 0 || f.by > grace {
 			f.by = grace

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -30,7 +31,7 @@ type trouble struct {
 // once, and tried again at ever longer intervals.
 func (e *Engine) ails(key Key, what string, err error) {
 	now := e.Now()
-	t := &trouble{pause: troubleFirst, owed: true, said: what + ": " + err.Error()}
+	t := &trouble{pause: troubleFirst, owed: true, said: gist(what, err)}
 	v, _ := e.troubles.Load(key)
 	old, _ := v.(*trouble)
 	if old != nil {
@@ -91,6 +92,15 @@ type panicError struct {
 }
 
 func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+
+// gist is what makes two troubles the same: of a panic not the stack, which has
+// addresses.
+func gist(what string, err error) string {
+	if p, ok := errors.AsType[*panicError](err); ok {
+		return fmt.Sprintf("%s: %v", what, p.value)
+	}
+	return what + ": " + err.Error()
+}
 
 // caught makes an error of what recover returned, which is nil when nothing
 // panicked.

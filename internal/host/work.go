@@ -68,7 +68,7 @@ func (d *driver) step(ctx context.Context) {
 	if d.drop(ctx) {
 		return
 	}
-	single, put := false, d.retryAt
+	single, put, did := false, d.puts, false
 	for len(d.pending) > 0 || d.woken || d.owes && d.retryAt == 0 {
 		c := d.next(single)
 		wakeAt := d.wakeAt
@@ -85,12 +85,13 @@ func (d *driver) step(ctx context.Context) {
 			d.later("commit", err)
 			return
 		}
+		did = true
 		d.recorded(ctx, c)
 		if d.owes && !c.resumed && c.resume {
 			break // env has said why, and when to try again
 		}
 	}
-	if d.retryAt == put {
+	if did && d.puts == put {
 		d.well()
 	}
 }
@@ -118,6 +119,7 @@ func (d *driver) recorded(ctx context.Context, c *choice) {
 // later puts off what did not go through: from one second to half a minute, and
 // it is told once.
 func (d *driver) later(what string, err error) {
+	d.puts++
 	now := d.e.Now()
 	if d.retryAt == 0 || now >= d.retryAt {
 		d.pause = min(max(2*d.pause, troubleFirst), troubleMost)
@@ -128,7 +130,7 @@ func (d *driver) later(what string, err error) {
 
 // tell reports what goes wrong, once as long as it is the same.
 func (d *driver) tell(what string, err error) {
-	if s := what + ": " + err.Error(); s != d.said {
+	if s := gist(what, err); s != d.said {
 		d.said = s
 		d.e.d.Report(d.key, what, err)
 	}
