@@ -33,7 +33,9 @@ type kept struct {
 	Lease  ident.Instant `json:"lease,omitempty"`
 	Status int           `json:"status,omitempty"` // 0: no answer yet
 	Media  string        `json:"media,omitempty"`
-	Body   []byte        `json:"body,omitempty"`
+	// Location is the header of a new session's answer.
+	Location string `json:"location,omitempty"`
+	Body     []byte `json:"body,omitempty"`
 	// Session is where the body is kept instead, for the answer that shows a
 	// new session: what a session says is deleted with it.
 	Session ident.SessionID `json:"session,omitempty"`
@@ -141,7 +143,7 @@ func (s *server) settle(ctx context.Context, at host.Key, name string, mine kept
 	case rec.status >= http.StatusBadRequest:
 		err = s.Stash.DropStash(ctx, at, name)
 	default:
-		mine.Status, mine.Media, mine.Body = rec.status, rec.header.Get("Content-Type"), rec.body.Bytes()
+		mine.Status, mine.Media, mine.Location, mine.Body = rec.status, rec.header.Get("Content-Type"), rec.header.Get("Location"), rec.body.Bytes()
 		var made struct {
 			ID ident.SessionID `json:"id"`
 		}
@@ -181,6 +183,9 @@ func (s *server) replay(ctx context.Context, w http.ResponseWriter, at host.Key,
 	}
 	if old.Media != "" {
 		w.Header().Set("Content-Type", old.Media)
+	}
+	if old.Location != "" {
+		w.Header().Set("Location", old.Location)
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
 	w.WriteHeader(old.Status)

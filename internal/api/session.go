@@ -8,7 +8,7 @@ type Session struct {
 	Name                 string            `json:"name,omitempty"`
 	Title                string            `json:"title" doc:"The name, else the beginning of the first run's text."`
 	Status               string            `json:"status" enum:"open,closed"`
-	Activity             string            `json:"activity" enum:"quarantined,cancelling,running,waiting,compacting,queued,idle"`
+	Activity             string            `json:"activity" enum:"quarantined,cancelling,running,waiting,compacting,idle"`
 	CreatedAt            Time              `json:"createdAt"`
 	UpdatedAt            Time              `json:"updatedAt"`
 	ClosedAt             Time              `json:"closedAt,omitzero"`
@@ -33,7 +33,7 @@ type SessionSummary struct {
 	Name                 string            `json:"name,omitempty"`
 	Title                string            `json:"title"`
 	Status               string            `json:"status" enum:"open,closed"`
-	Activity             string            `json:"activity" enum:"quarantined,cancelling,running,waiting,compacting,queued,idle"`
+	Activity             string            `json:"activity" enum:"quarantined,cancelling,running,waiting,compacting,idle"`
 	CreatedAt            Time              `json:"createdAt"`
 	UpdatedAt            Time              `json:"updatedAt"`
 	ClosedAt             Time              `json:"closedAt,omitzero"`

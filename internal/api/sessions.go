@@ -68,7 +68,15 @@ type createInput struct {
 	Body *CreateSession
 }
 
-func (s *server) createSession(ctx context.Context, in *createInput) (*reply[Session], error) {
+// created is the answer to a request for a session. Where it is, is said of a
+// new one alone.
+type created struct {
+	Status   int
+	Location string `header:"Location" doc:"Path of the session, where it is new."`
+	Body     Session
+}
+
+func (s *server) createSession(ctx context.Context, in *createInput) (*created, error) {
 	r := requestOf(ctx)
 	b := in.Body
 	if b == nil {
@@ -81,7 +89,7 @@ func (s *server) createSession(ctx context.Context, in *createInput) (*reply[Ses
 	if !made {
 		d, err := s.Engine.View(ctx, key)
 		if err == nil {
-			return s.session(ctx, key, &d, http.StatusOK)
+			return s.created(ctx, key, &d, http.StatusOK)
 		}
 		if !notFound(err) {
 			return nil, err
@@ -97,9 +105,21 @@ func (s *server) createSession(ctx context.Context, in *createInput) (*reply[Ses
 		return nil, err
 	}
 	if d.Replies[0].Same {
-		return s.session(ctx, key, &d, http.StatusOK)
+		return s.created(ctx, key, &d, http.StatusOK)
 	}
-	return s.session(ctx, key, &d, http.StatusCreated)
+	return s.created(ctx, key, &d, http.StatusCreated)
+}
+
+func (s *server) created(ctx context.Context, key host.Key, d *host.Done, status int) (*created, error) {
+	shown, err := s.session(ctx, key, d, status)
+	if err != nil {
+		return nil, err
+	}
+	out := &created{Status: shown.Status, Body: shown.Body}
+	if status == http.StatusCreated {
+		out.Location = "/v1/sessions/" + shown.Body.ID
+	}
+	return out, nil
 }
 
 // newKey is the id that the client wants, or one of ours: made says that

@@ -29,7 +29,7 @@ type listInput struct {
 	Listing
 	Status   string `query:"status" enum:"open,closed,all" default:"open"`
 	Kind     string `query:"kind" enum:"root,all" default:"root"`
-	Activity string `query:"activity" enum:"quarantined,cancelling,running,waiting,compacting,queued,idle"`
+	Activity string `query:"activity" enum:"quarantined,cancelling,running,waiting,compacting,idle"`
 	Parent   string `query:"parent" doc:"Children of this session."`
 	Root     string `query:"root" doc:"The tree of this session."`
 	Profile  string `query:"profile"`
