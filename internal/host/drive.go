@@ -1,6 +1,9 @@
 package host
 
 import (
+	"context"
+	"errors"
+
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/core/machine"
 	"github.com/perdure/perdure/core/session"
@@ -76,6 +79,26 @@ func (d *driver) driveStatus(rd machine.Ready) (string, ident.Instant) {
 		return DriveParked, due
 	}
 	return DriveIdle, 0
+}
+
+// park answers an admission that woke a driver which then finds nothing to
+// write: the head says how things stand, or it would be owed a driver for ever.
+func (d *driver) park(ctx context.Context, rd machine.Ready, env session.Env, c *choice) {
+	owed := d.head.Drive.Status == DriveStarting || d.head.Drive.Status == DriveWaking
+	if !owed || !env.Driver || c.person || d.head.Rev == 0 || d.owes {
+		return
+	}
+	head := d.head
+	d.drive(&head, rd, env)
+	err := d.writeHead(ctx, head, nil)
+	if err == nil {
+		d.claimed = true
+		return
+	}
+	if _, ok := errors.AsType[*Conflict](err); ok {
+		err = errors.Join(err, d.reload(ctx))
+	}
+	d.later("park", err)
 }
 
 // waitsForTool says that a call could start and did not: nobody serves its tool

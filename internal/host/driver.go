@@ -49,7 +49,7 @@ type driver struct {
 	rendered *rendering
 	flights  []*flight // what state says is in flight and is done here, in order of start
 	watchers watchers
-	lookAt   ident.Instant // when to look at the head again, for who watches (AdmitOnly)
+	lookAt   ident.Instant // when to look at the head again, where others write it
 
 	// What is to be done, and when.
 	wakeAt   ident.Instant // the session's own deadline
@@ -143,7 +143,7 @@ func (d *driver) handOver(refusal error) {
 			m.refuse(refusal)
 		case d.e.stopping.Load():
 			m.refuse(ErrStopping)
-		case m.call != nil || m.watch != nil || m.wake:
+		case m.call != nil || m.watch != nil || m.wake && !d.e.paused(d.key, d.e.Now()):
 			d.e.send(d.key, m)
 		}
 	}
@@ -224,6 +224,8 @@ const strangerMs = ident.Second
 // hand, which costs memory: not for long where there are many.
 func (d *driver) idleMs() int64 {
 	switch {
+	case d.head.Status == StatusDeleting:
+		return 0 // it stands in the sweep's way
 	case d.head.Rev == 0:
 		return min(strangerMs, d.e.o.IdleMs)
 	case d.e.live.Load() > crowd:
@@ -362,8 +364,9 @@ func (d *driver) tick(ctx context.Context) {
 		return
 	}
 	d.tickFlights(now)
-	if d.lookAt != 0 && now >= d.lookAt {
-		d.lookAround(ctx, now)
+	d.lookAround(ctx, now)
+	if d.broken != nil {
+		return
 	}
 	due := false
 	if d.retryAt != 0 && now >= d.retryAt {

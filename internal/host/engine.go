@@ -36,13 +36,17 @@ type Deps struct {
 
 // Options are the engine's tunables; zero fields take the defaults.
 type Options struct {
-	IdleMs       int64 // a session's task ends after this long with nothing to do (2 min)
-	ModelMs      int64 // one attempt of a model call (300 s, at most 780 s)
-	ToolMs       int64 // one attempt of an inline tool without a deadline of its own (90 s)
-	CommitMs     int64 // how long a conflicting command is decided again (10 s)
-	SweepMs      int64 // between looks for sessions that nobody drives (1 s)
-	GraceMs      int64 // what running tools are given at a stop, and what was cut off to say how it ended (5 s)
-	LookMs       int64 // between looks for a tool that a call waits for (5 s)
+	IdleMs   int64 // a session's task ends after this long with nothing to do (2 min)
+	ModelMs  int64 // one attempt of a model call (300 s, at most 780 s)
+	ToolMs   int64 // one attempt of an inline tool without a deadline of its own (90 s)
+	CommitMs int64 // how long a conflicting command is decided again (10 s)
+	SweepMs  int64 // between looks for sessions that nobody drives (1 s)
+	GraceMs  int64 // what running tools are given at a stop, and what was cut off to say how it ended (5 s)
+	LookMs   int64 // between looks for a tool that a call waits for (5 s)
+	// WatchMs is between looks at the head of a session in hand, where other
+	// processes admit beside this driver: that is how it hears of a cancel. 0 is
+	// for the only process.
+	WatchMs      int64
 	CheckpointAt int64 // bytes of tail after which a checkpoint is written (64 KB)
 	// AdmitOnly takes commands and leaves the work that follows to a driver in
 	// another process: nothing is claimed, resumed or swept here.

@@ -265,7 +265,9 @@ func TestAModelPortThatPanics(t *testing.T) {
 // rough are tools whose port panics itself.
 type rough struct{ host.Tools }
 
-func (r rough) Run(context.Context, host.ToolCall) (host.ToolResult, error) { panic("a bug of the port") }
+func (r rough) Run(context.Context, host.ToolCall) (host.ToolResult, error) {
+	panic("a bug of the port")
+}
 
 // A panic of the tools' port: a retry-safe call has failed, of another nobody
 // knows.

@@ -89,7 +89,7 @@ func (d *driver) reconcile() {
 	flying := claimsOf(&s)
 	for _, f := range slices.Clone(d.flights) {
 		switch {
-		case !slices.Contains(flying, f.claim):
+		case d.head.Quarantine != nil || !slices.Contains(flying, f.claim):
 			d.land(f.claim)
 		case f.claim.Kind == session.ClaimModel && s.Active.Ending != nil:
 			f.cancel()

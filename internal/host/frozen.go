@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/perdure/perdure/core/blob"
 	"github.com/perdure/perdure/core/machine"
@@ -54,10 +55,10 @@ func (d *driver) quarantine(ctx context.Context, div *session.Divergence) {
 		d.broken = unavailable(err)
 		d.e.ails(d.key, "quarantine", err)
 	}
-	for _, f := range d.flights {
-		f.cancel()
+	for _, f := range slices.Clone(d.flights) {
+		d.land(f.claim)
 	}
-	d.flights, d.wakeAt = nil, 0
+	d.wakeAt = 0
 }
 
 // note commits one event that is not the machine's: its state is not known.

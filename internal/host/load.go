@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/core/machine"
@@ -33,7 +34,10 @@ func (d *driver) ensure(ctx context.Context) error {
 	}
 	d.loaded = true
 	if d.head.Status == StatusDeleting {
-		return d.purge(ctx)
+		if slices.ContainsFunc(d.rest, func(m message) bool { return m.wake }) {
+			return d.purge(ctx)
+		}
+		return nil // the sweep sees to what is left of it
 	}
 	d.takeOver(ctx)
 	return d.broken
@@ -100,12 +104,23 @@ func (d *driver) reload(ctx context.Context) error {
 		return unavailable(err)
 	}
 	if head.Status != StatusDeleting {
-		if s, err = d.fold(ctx, s, head.Seq); err != nil {
-			return unavailable(err)
-		}
+		s, err = d.fold(ctx, s, head.Seq)
+	}
+	var div *session.Divergence
+	if err != nil && (!errors.As(err, &div) || errors.Is(err, session.ErrNewer)) {
+		return unavailable(err)
 	}
 	d.head, d.meta, d.m = head, meta, machine.New(s)
+	if div != nil && head.Quarantine == nil {
+		d.quarantine(ctx, div)
+	}
 	d.reconcile()
+	switch {
+	case d.broken != nil:
+		return d.broken
+	case d.head.Quarantine != nil:
+		return d.isFrozen()
+	}
 	return nil
 }
 

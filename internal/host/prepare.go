@@ -11,7 +11,8 @@ import (
 )
 
 // prepare gives a person's commands what admitting them needs from rows: what
-// an idempotency key was used for, and what was decided long ago.
+// an idempotency key was used for, and what was decided long ago. A row that
+// says pending of what state does not know is of a later state, and is no use.
 func (d *driver) prepare(ctx context.Context, cmds []session.Command) error {
 	s := d.m.State()
 	for _, c := range cmds {
@@ -34,7 +35,8 @@ func (d *driver) prepare(ctx context.Context, cmds []session.Command) error {
 		case *session.SettlePromise:
 			if s.Promise(c.Promise) == nil {
 				var p session.Promise
-				if err = d.row(ctx, rowPromise(c.Promise), &p); err == nil && p.ID != 0 {
+				c.Settled = nil
+				if err = d.row(ctx, rowPromise(c.Promise), &p); err == nil && p.ID != 0 && p.Status != session.Pending {
 					c.Settled = &p
 				}
 			}
@@ -92,6 +94,9 @@ func (d *driver) decided(ctx context.Context, s session.State, c *session.Decide
 		if err != nil {
 			return err
 		}
+		if rec.Status == session.Pending {
+			continue // others have moved the session on; the refusal finds out
+		}
 		dec.Settled = &session.SettledApproval{Run: rec.Run, Status: rec.Status, By: rec.By, At: rec.DecidedAt}
 		if !rec.Edited.IsZero() {
 			dec.Settled.Edited = rec.Edited.Content()
@@ -110,7 +115,7 @@ func (d *driver) answeredBefore(ctx context.Context, s session.State, c *session
 		}
 	}
 	var rec QuestionRecord
-	if err := d.row(ctx, rowQuestion(c.Run, c.Question), &rec); err != nil || rec.ID == 0 {
+	if err := d.row(ctx, rowQuestion(c.Run, c.Question), &rec); err != nil || rec.ID == 0 || rec.Status == session.Pending {
 		return err
 	}
 	c.Settled = &session.Decided{Status: rec.Status, By: rec.By, At: rec.SettledAt}

@@ -50,10 +50,6 @@ func (ws *watchers) fire() {
 	ws.all = nil
 }
 
-// lookEveryMs is how often a head is looked at, for who watches, where others
-// write it.
-const lookEveryMs = ident.Second
-
 // watch remembers who wants to know of the next commit.
 func (d *driver) watch(w *watcher) {
 	if d.head.Seq > w.after || d.broken != nil {
@@ -61,27 +57,41 @@ func (d *driver) watch(w *watcher) {
 		return
 	}
 	d.watchers.add(w)
-	if d.e.o.AdmitOnly && d.lookAt == 0 {
-		d.lookAt = d.e.Now().Add(lookEveryMs)
-	}
 }
 
-// lookAround learns of what others have committed.
+// lookEveryMs is how often an admitting process looks at a head for who watches
+// it.
+const lookEveryMs = ident.Second
+
+// lookAround learns of what others have committed, as often as is asked for.
 func (d *driver) lookAround(ctx context.Context, now ident.Instant) {
-	d.lookAt = 0
-	d.watchers.all = slices.DeleteFunc(d.watchers.all, func(o *watcher) bool { return o.signal.Fired() })
-	if len(d.watchers.all) == 0 {
+	every := d.e.o.WatchMs
+	if d.e.o.AdmitOnly {
+		every = 0
+		if len(d.watchers.all) > 0 {
+			every = lookEveryMs
+		}
+	}
+	switch {
+	case every == 0:
+		d.lookAt = 0
+		return
+	case d.lookAt == 0:
+		d.lookAt = now.Add(every)
+		return
+	case now < d.lookAt || d.unsure != nil:
 		return
 	}
-	if err := d.refresh(ctx); err != nil {
+	d.lookAt = now.Add(every)
+	d.watchers.all = slices.DeleteFunc(d.watchers.all, func(o *watcher) bool { return o.signal.Fired() })
+	old, err := d.behind(ctx)
+	if err != nil {
 		// Who watches looks for itself, and is told.
 		d.watchers.fire()
 		return
 	}
 	d.watchers.tell(d.head.Seq)
-	if len(d.watchers.all) > 0 {
-		d.lookAt = now.Add(lookEveryMs)
-	}
+	d.woken = d.woken || old && d.drives()
 }
 
 // refresh catches up with other writers' commits where there are any: what a
@@ -91,6 +101,9 @@ func (d *driver) refresh(ctx context.Context) error {
 		return nil
 	}
 	_, err := d.behind(ctx)
+	if d.head.Quarantine != nil && d.broken == nil {
+		return nil // it can be read
+	}
 	return err
 }
 

@@ -220,39 +220,25 @@ func (d *driver) mayCommand(cmds []Prepared) error {
 	return nil
 }
 
+// verdict is what one try came to.
+type verdict int
+
+const (
+	decided verdict = iota
+	moved           // it was tried on an old state, which is caught up with
+	outrun          // another writer came first
+)
+
 // decide steps the machine and commits, again on the new head when another
 // writer came first.
 func (d *driver) decide(ctx context.Context, c *choice) ([]machine.Result, error) {
 	began := d.e.Now()
 	for try := 0; ; try++ {
-		env := d.env(ctx, c)
-		inputs := c.inputs(env)
-		pr := &projector{blobs: c.blobs}
-		rd, err := d.stepMachine(env, pr, inputs)
-		if err != nil {
-			return nil, d.freeze(ctx, err)
+		results, v, err := d.try(ctx, c)
+		if err != nil || v == decided {
+			return results, err
 		}
-		// What a person sent as one is decided as one: a refused command beside
-		// one that wrote something refuses both.
-		if nothing := len(rd.Entries) == 0; nothing || c.person && len(inputs) > 1 && refused(rd.Results) {
-			d.m.Drop()
-			moved, err := d.outdated(ctx, c)
-			switch {
-			case err != nil:
-				return nil, unavailable(err)
-			case !moved:
-				if nothing {
-					d.plan(rd, env)
-				}
-				return rd.Results, nil
-			}
-		} else {
-			if err = d.commit(ctx, rd, env, pr, c); err == nil {
-				return rd.Results, nil
-			}
-			if err := d.failed(ctx, err, c); err != nil {
-				return nil, err
-			}
+		if v == outrun {
 			if err := d.e.d.Sched.Sleep(ctx, d.jitter(try)); err != nil {
 				return nil, unavailable(err)
 			}
@@ -269,6 +255,41 @@ func (d *driver) decide(ctx context.Context, c *choice) ([]machine.Result, error
 			}
 		}
 	}
+}
+
+func (d *driver) try(ctx context.Context, c *choice) ([]machine.Result, verdict, error) {
+	env := d.env(ctx, c)
+	inputs := c.inputs(env)
+	pr := &projector{blobs: c.blobs}
+	rd, err := d.stepMachine(env, pr, inputs)
+	if err != nil {
+		d.m.Drop()
+		if old, readErr := d.outdated(ctx, c); old && readErr == nil {
+			return nil, moved, nil // no evidence against the log
+		}
+		return nil, decided, d.freeze(ctx, err)
+	}
+	// What a person sent as one is decided as one: a refused command beside one
+	// that wrote something refuses both.
+	nothing := len(rd.Entries) == 0
+	if nothing || c.person && len(inputs) > 1 && refused(rd.Results) {
+		d.m.Drop()
+		old, err := d.outdated(ctx, c)
+		switch {
+		case err != nil:
+			return nil, decided, unavailable(err)
+		case old:
+			return nil, moved, nil
+		case nothing:
+			d.plan(rd, env)
+			d.park(ctx, rd, env, c)
+		}
+		return rd.Results, decided, nil
+	}
+	if err = d.commit(ctx, rd, env, pr, c); err == nil {
+		return rd.Results, decided, nil
+	}
+	return nil, outrun, d.failed(ctx, err, c)
 }
 
 var errContended = errors.New("other writers came first, again and again")
