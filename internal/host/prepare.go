@@ -122,31 +122,21 @@ func (d *driver) answeredBefore(ctx context.Context, s session.State, c *session
 	return nil
 }
 
-// Approval finds an approval by its id alone. Ids grow with runs, so the rows,
-// which stand under their run, are in the order of ids too.
+// Approval finds an approval by its id alone. An interrupting run starts before
+// older ones, so ids do not grow with runs: a row of its own says which run an
+// approval is of.
 func (e *Engine) Approval(ctx context.Context, key Key, id ident.ApprovalID) (ApprovalRecord, error) {
-	const page = 50
-	after := ""
-	for {
-		rows, err := e.d.Log.Rows(ctx, key, "apr#", after, true, page)
-		if err != nil {
-			return ApprovalRecord{}, err
-		}
-		for _, r := range rows {
-			var rec ApprovalRecord
-			if err := json.Unmarshal(r.Data, &rec); err != nil {
-				return ApprovalRecord{}, err
-			}
-			switch {
-			case rec.ID == id:
-				return rec, nil
-			case rec.ID < id:
-				return ApprovalRecord{}, ErrNotFound
-			}
-			after = r.Key
-		}
-		if len(rows) < page {
-			return ApprovalRecord{}, ErrNotFound
-		}
+	var rec ApprovalRecord
+	var run ident.RunID
+	row, err := e.d.Log.Row(ctx, key, rowApprovalRun(id))
+	if err == nil {
+		err = json.Unmarshal(row.Data, &run)
 	}
+	if err == nil {
+		row, err = e.d.Log.Row(ctx, key, rowApproval(run, id))
+	}
+	if err == nil {
+		err = json.Unmarshal(row.Data, &rec)
+	}
+	return rec, err
 }

@@ -21,6 +21,9 @@ func rowApproval(run ident.RunID, id ident.ApprovalID) string {
 	return fmt.Sprintf("apr#%012d#%012d", uint64(run), uint64(id))
 }
 
+// rowApprovalRun says which run an approval is of.
+func rowApprovalRun(id ident.ApprovalID) string { return fmt.Sprintf("apx#%012d", uint64(id)) }
+
 func rowQuestion(run ident.RunID, id ident.QuestionID) string {
 	return fmt.Sprintf("qst#%012d#%012d", uint64(run), uint64(id))
 }
@@ -290,6 +293,9 @@ func (p *projector) approval(after *session.State, id ident.ApprovalID, todo ide
 		rec.Via, rec.Decided, rec.Edited = dec.Via, dec.Decided, dec.Edited
 	}
 	p.put(rowApproval(rec.Run, id), todo, rec)
+	if dec == nil {
+		p.put(rowApprovalRun(id), 0, rec.Run)
+	}
 }
 
 func approvalOf(s *session.State, id ident.ApprovalID) (ApprovalRecord, bool) {

@@ -132,3 +132,34 @@ func TestQuestionsAreAskedAndAnswered(t *testing.T) {
 	w.untilIdle(k)
 	require.Empty(t, w.run(k, 2).Questions, "the intake was for the session")
 }
+
+// An interrupting run asks before an older one that waits in the queue: its
+// approvals have the lower ids, and both are found by their ids alone.
+func TestApprovalsAreFoundWhateverRunCameFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	k := key("s1")
+	w.open(k, config("t.*"))
+	gated := answer{calls: []host.ModelCall{call("a", "t.write", `{}`)}}
+	w.model.script(gated, gated, gated, answer{text: "ok"})
+	w.submit(k, "1", "first")
+	w.untilWaiting(k)
+	w.submit(k, "2", "second")
+	w.must(k, &session.RequestRun{Input: text("third"), Mode: session.ModeInterrupt, Asked: asked("3")})
+	w.until(k, "the third to wait", func(s *session.State) bool {
+		return s.Active != nil && s.Active.ID == 3 && s.Active.RunStatus() == session.RunWaits
+	})
+	w.must(k, &session.CancelRun{Run: 3, Asked: asked("")})
+	w.until(k, "the second to wait", func(s *session.State) bool {
+		return s.Active != nil && s.Active.ID == 2 && s.Active.RunStatus() == session.RunWaits
+	})
+	for id, run := range map[ident.ApprovalID]ident.RunID{1: 1, 2: 3, 3: 2} {
+		rec, err := w.engine.Approval(w.ctx(), k, id)
+		require.NoError(t, err)
+		require.Equal(t, run, rec.Run)
+	}
+	w.must(k, decide(true, "", 3))
+	w.untilIdle(k)
+	d := w.must(k, decide(false, "", 3))
+	require.Equal(t, session.CodeAlreadyDecided, d.Replies[0].Decisions[0].Refused.Code)
+}
