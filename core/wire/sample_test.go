@@ -35,6 +35,7 @@ var sampleTexts = map[string]string{
 	"edited":                            `{"path":"notes/tomorrow.md","content":"Buy milk."}`,
 	"effects.detail":                    "24 bytes", "effects.kind": "file.written", "effects.subject": "notes/today.md",
 	"error": "no such file: notes/today.md", "failure.kind": "limit_exceeded", "failure.limit": "maxSeconds", "failure.message": "the run took longer than 600 s",
+	"refused.kind": "quota_exceeded", "refused.limit": "maxCostUsd", "refused.message": "the budget of the day is spent",
 	"family": "claude", "fingerprint": blob.Sum([]byte("fingerprint")).Hex(), "finish": "tool_use", "inc": "01JQ3ZC5T8Q9V4M7R2X6W1Y0KD",
 	"input.blob": string(blob.Sum([]byte("picture"))), "input.mediaType": "image/png", "input.name": "screen.png", "instructions": "You keep a diary.\nBe brief.",
 	"intake.when": "session", "item.data": `{"role":"assistant","content":[{"type":"text","text":"I will write it down."}]}`, "item.kind": "anthropic",
