@@ -48,7 +48,7 @@ func shaped(t *testing.T, name string, v any) map[string]any {
 	require.True(t, ok, "%s is no object: %v", name, v)
 	said, added, _ := strings.Cut(shapes[name], "|")
 	always, sometimes, _ := strings.Cut(said, "?")
-	for _, field := range strings.Fields(always) {
+	for field := range strings.FieldsSeq(always) {
 		require.Contains(t, o, field, "%s", name)
 	}
 	all := slices.Concat(strings.Fields(always), strings.Fields(sometimes), strings.Fields(added))
@@ -88,6 +88,7 @@ func shapedRun(t *testing.T, v any) map[string]any {
 // Every object has the fields that the contract names, and the ids that it
 // says.
 func TestShapes(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*", "ask"}, object{
 		"instructions": "Be brief.", "workspaces": []object{{"name": "~", "access": "write"}}, "limits": object{"maxSeconds": 600, "maxTokens": 100000},
@@ -147,6 +148,7 @@ func TestShapes(t *testing.T) {
 // The file tools and the session's own take the arguments that the contract
 // names, and no others.
 func TestArgumentsOfTheBuiltInTools(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*", "sleep", "await", "detach", "cancel", "ask"}))
 	w.talk(1)
@@ -177,6 +179,7 @@ func TestArgumentsOfTheBuiltInTools(t *testing.T) {
 // Idempotency: a key is a name for one request, over all five kinds of command,
 // in one session.
 func TestOneNameForOneRequest(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*", "ask"}))
 	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": "A"})), openaitest.Text("Done.", 1))
@@ -227,6 +230,7 @@ func TestOneNameForOneRequest(t *testing.T) {
 
 // What a decision may be.
 func TestWhatADecisionMayBe(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": "A"})), openaitest.Text("Done.", 1))
@@ -256,6 +260,7 @@ func TestWhatADecisionMayBe(t *testing.T) {
 
 // T20: a decision has its time, and then it is too late.
 func TestAnApprovalExpires(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}, object{"approvals": object{"tools": object{"files.*": object{"ttlSeconds": 1}}}}))
 	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": "A"})), openaitest.Text("Nobody said so.", 1))
@@ -272,6 +277,7 @@ func TestAnApprovalExpires(t *testing.T) {
 
 // Bounds answer with what was there and what may be.
 func TestBounds(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	slow, release := gated(openaitest.Text("A.", 1))
@@ -309,6 +315,7 @@ func TestBounds(t *testing.T) {
 
 // What is described of a session.
 func TestDescribing(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	patch := func(body object) api.Session {
@@ -345,6 +352,7 @@ func TestDescribing(t *testing.T) {
 
 // A title is cut where a reader sees a character end.
 func TestTitles(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	w.model.Enqueue(openaitest.Text("1", 1))
@@ -354,6 +362,7 @@ func TestTitles(t *testing.T) {
 
 // Who asks, and through what, is in the record.
 func TestWhoAndVia(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}, object{"approvals": object{"tools": object{"files.write": object{"role": "lead"}}}}))
 	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": "A"})), openaitest.Text("Done.", 1))
@@ -383,6 +392,7 @@ func TestWhoAndVia(t *testing.T) {
 
 // The front: who is let in, and what is there.
 func TestTheFront(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.ask("GET", "/v1/me", nil, "Authorization", "").refused(401, "unauthenticated")
 	wrong := w.ask("GET", "/v1/me", nil, "Authorization", "Bearer pk_local_wrong")
@@ -423,6 +433,7 @@ func TestTheFront(t *testing.T) {
 
 // JSON that can be read in two ways is refused, on the wire as it is.
 func TestStrictJSON(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	s := w.open(w.played(nil))
 	for body, status := range map[string]int{
@@ -461,11 +472,12 @@ func TestStrictJSON(t *testing.T) {
 
 // A body has a bound that is known before it is read, however it comes.
 func TestABodyTooLarge(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	large := `{"input":"` + strings.Repeat("x", 2<<20) + `"}`
 	w.post("/runs", large).refused(413, "too_large")
-	r, err := http.NewRequest("POST", w.url+w.path("/runs"), io.MultiReader(strings.NewReader(large[:100]), strings.NewReader(large[100:])))
+	r, err := http.NewRequest(http.MethodPost, w.url+w.path("/runs"), io.MultiReader(strings.NewReader(large[:100]), strings.NewReader(large[100:])))
 	require.NoError(t, err)
 	r.Header.Set("Authorization", "Bearer "+w.key)
 	r.Header.Set("Content-Type", "application/json")
@@ -480,6 +492,7 @@ func TestABodyTooLarge(t *testing.T) {
 
 // HEAD is GET without the body, and lists are read to their ends.
 func TestListsOfRuns(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	w.talk(5)
@@ -502,6 +515,7 @@ func TestListsOfRuns(t *testing.T) {
 
 // The context is edited between turns, and no other time.
 func TestTheContextOfABusySession(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": "A"})), openaitest.Text("Done.", 1))
@@ -520,6 +534,7 @@ func TestTheContextOfABusySession(t *testing.T) {
 
 // Outside tools are the tenant's, and their secrets are names.
 func TestSettingToolsUp(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	name := "tool-" + w.session
 	tool := object{
@@ -551,6 +566,7 @@ func TestSettingToolsUp(t *testing.T) {
 
 // A new session says where it is.
 func TestWhereANewSessionIs(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	made := w.ask("POST", "/v1/sessions", object{"config": w.played(nil)}, "Idempotency-Key", w.session).is(201)
 	s := read[api.Session](made)
@@ -564,6 +580,7 @@ func TestWhereANewSessionIs(t *testing.T) {
 // The document says no more and no less than the contract of what a session is
 // doing.
 func TestActivities(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	var doc struct {
 		Components struct {

@@ -19,6 +19,7 @@ func gated(r openaitest.Reply) (openaitest.Reply, func()) {
 
 // engine 10.1, 10.4, 10.17-10.20.
 func TestRunsQueue(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	slow, release := gated(openaitest.Text("A is done.", 1))
@@ -53,6 +54,7 @@ func TestRunsQueue(t *testing.T) {
 
 // engine 10.24, T44: a steer during what would have been the last answer.
 func TestASteerTakesOneMoreTurn(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	slow, release := gated(openaitest.Text("Blue.", 1))
@@ -78,6 +80,7 @@ func TestASteerTakesOneMoreTurn(t *testing.T) {
 // engine 10.23; T03, T46: what the model was about stays as it is, and the
 // steer stands after all results.
 func TestASteerDuringACallTurn(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	slow, release := gated(openaitest.Calls(call("a", "files.list", object{}), call("b", "files.glob", object{"pattern": "*"})))
@@ -103,6 +106,7 @@ func TestASteerDuringACallTurn(t *testing.T) {
 
 // engine 10.28, 10.29, 10.30: a cancel aborts the call where it is made.
 func TestACancelAbortsTheModelCall(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	w.model.Enqueue(openaitest.Reply{Text: "Once upon a time there was", Chunks: 2, Hold: true}, openaitest.Text("Short: no.", 1))
@@ -131,6 +135,7 @@ func TestACancelAbortsTheModelCall(t *testing.T) {
 // engine 10.30; T01, T04, T05: the call that was cut off has one result, and
 // the next run's request is whole.
 func TestACancelDuringATool(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	tool := w.outside("slow", object{"kind": "read"})
 	w.open(w.played([]string{"files.*", tool.name}))
@@ -150,6 +155,7 @@ func TestACancelDuringATool(t *testing.T) {
 
 // T44, T46: one commit ends the one and begins the other.
 func TestAnInterrupt(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	w.model.Enqueue(openaitest.Reply{Text: "Blah blah", Chunks: 2, Hold: true}, openaitest.Text("At once.", 1), openaitest.Text("Last.", 1))
@@ -179,6 +185,7 @@ func TestAnInterrupt(t *testing.T) {
 
 // A client may ask for an answer now or never.
 func TestModeReject(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	slow, release := gated(openaitest.Text("A.", 1))
@@ -194,6 +201,7 @@ func TestModeReject(t *testing.T) {
 }
 
 func TestAQuestionIsAnswered(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"ask"}))
 	ask := object{"questions": []object{
@@ -224,6 +232,7 @@ func TestAQuestionIsAnswered(t *testing.T) {
 }
 
 func TestIntakeAsksFirst(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil, object{"intake": object{"when": "session", "items": []object{
 		{"id": "tone", "prompt": "Which tone?", "options": []object{{"value": "dry", "label": "Dry"}, {"value": "warm", "label": "Warm"}}, "defaults": []string{"dry"}},
@@ -237,10 +246,11 @@ func TestIntakeAsksFirst(t *testing.T) {
 	w.post("/runs/"+run.ID+"/answers", object{"questionId": on.ID, "answers": object{"tone": []string{"warm"}}}).is(200)
 	ended := w.ends(run.ID, "completed")
 	require.Equal(t, []string{"who"}, ended.Questions[0].Defaulted)
-	text := ""
+	var all strings.Builder
 	for _, m := range w.asked(1).Messages {
-		text += m.text() + "\n"
+		all.WriteString(m.text() + "\n")
 	}
+	text := all.String()
 	require.Contains(t, text, "Warm")
 	require.Contains(t, text, "everyone")
 	require.Contains(t, text, "Write a letter.")
@@ -250,6 +260,7 @@ func TestIntakeAsksFirst(t *testing.T) {
 }
 
 func TestAQuestionIsSkipped(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"ask"}))
 	w.model.Enqueue(openaitest.Calls(call("a", "ask", object{"questions": []object{{"id": "x", "prompt": "X?", "defaults": []string{"nine"}}}})), openaitest.Text("Nine.", 1))
@@ -265,6 +276,7 @@ func TestAQuestionIsSkipped(t *testing.T) {
 // turn 2.6: a value that is no option counts for nothing, a single choice keeps
 // its first, an empty list is none of these.
 func TestAnswersAreMadeToFit(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"ask"}))
 	options := []object{{"value": "s", "label": "Small"}, {"value": "l", "label": "Large"}}
@@ -285,6 +297,7 @@ func TestAnswersAreMadeToFit(t *testing.T) {
 
 // T09: a cancel takes what was asked with it.
 func TestACancelClosesApprovals(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": "A"})), openaitest.Text("Fine.", 1))
@@ -303,6 +316,7 @@ func TestACancelClosesApprovals(t *testing.T) {
 
 // T22: text decides nothing.
 func TestTextDecidesNoApproval(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": "A"})), openaitest.Text("Written.", 1))
@@ -319,6 +333,7 @@ func TestTextDecidesNoApproval(t *testing.T) {
 // A remembered approval lets later calls of that definition run unasked, until
 // it is taken back.
 func TestARememberedApproval(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}, object{"approvals": object{"tools": object{"files.*": object{"remember": true}}}}))
 	write := func(id string) openaitest.Reply {
@@ -348,6 +363,7 @@ func TestARememberedApproval(t *testing.T) {
 
 // engine 10.47, I15: each request extends the one before it byte for byte.
 func TestRequestsExtendOneAnother(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}, unasked))
 	for i := range 4 {

@@ -35,6 +35,7 @@ type failure struct {
 
 // engine 10.39: trouble that passes is no part of the conversation.
 func TestTwoFailuresThenAnAnswer(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	broken := openaitest.Refuse(500, "server_error", "", "The server had an error.")
@@ -53,6 +54,7 @@ func TestTwoFailuresThenAnAnswer(t *testing.T) {
 
 // engine 10.42: a rate is waited for as long as the provider wants, and it shows.
 func TestARateIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	busy := openaitest.Refuse(429, "requests", "rate_limit_exceeded", "Rate limit reached.")
@@ -71,6 +73,7 @@ func TestARateIsWaitedFor(t *testing.T) {
 // engine 10.40, 10.42, 10.44; T40: trouble that does not pass ends the run, says
 // what it is, and leaves the session.
 func TestAProviderRefuses(t *testing.T) {
+	t.Parallel()
 	partial := openaitest.Text("The first half", 1)
 	partial.Finish = "length"
 	for name, c := range map[string]struct {
@@ -87,6 +90,7 @@ func TestAProviderRefuses(t *testing.T) {
 		"length":     {partial, "model", "longest output"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := setup(t)
 			w.open(w.played(nil))
 			w.model.Enqueue(c.reply, openaitest.Text("Better.", 1))
@@ -107,12 +111,14 @@ func TestAProviderRefuses(t *testing.T) {
 
 // A provider that says nonsense, or breaks off, is asked again.
 func TestAnAnswerBreaksOff(t *testing.T) {
+	t.Parallel()
 	for name, reply := range map[string]openaitest.Reply{
 		"cut":             {Text: "The answer is fo", Chunks: 4, Cut: true},
 		"without an end":  {Text: "The answer is fo", Chunks: 4, NoDone: true, Finish: "-"},
 		"error in stream": {Text: "The answer is fo", StreamError: &openaitest.APIError{Message: "overloaded", Type: "server_error"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := setup(t)
 			w.open(w.played(nil))
 			w.model.Enqueue(reply, openaitest.Text("The answer is forty-two.", 3), openaitest.Text("Yes.", 1))
@@ -126,11 +132,13 @@ func TestAnAnswerBreaksOff(t *testing.T) {
 
 // What is no answer at all says so, and says it without a page of it.
 func TestAStreamOfGarbage(t *testing.T) {
+	t.Parallel()
 	for name, reply := range map[string]openaitest.Reply{
 		"no JSON":       {Body: "data: {nonsense\n\n" + strings.Repeat("data: \x00\xff\n\n", 100)},
 		"another shape": {Body: openaitest.Stream(`{"hello":"world"}`, `[1,2,3]`, `7`)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := setup(t)
 			w.open(w.played(nil))
 			w.model.Enqueue(reply)
@@ -151,6 +159,7 @@ func TestAStreamOfGarbage(t *testing.T) {
 // Nobody is at the provider's address: the run waits, says so, and can be
 // stopped.
 func TestNobodyAtTheProvidersAddress(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -170,6 +179,7 @@ func TestNobodyAtTheProvidersAddress(t *testing.T) {
 
 // What can be known before is refused before.
 func TestAProviderThatIsNone(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	for _, model := range []object{
 		{"provider": "nobody", "model": "m"},

@@ -21,6 +21,7 @@ func (w *world) page(query string) api.Events {
 // engine 10.86: pages in both directions have each event once, while more are
 // written.
 func TestEveryEventOnce(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	const turns = 60
 	steps := make([]object, 0, turns+1)
@@ -82,6 +83,7 @@ func TestEveryEventOnce(t *testing.T) {
 
 // engine 10.87: a poll ends with an event, or after its time with none.
 func TestALongPoll(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	s := w.open(w.played(nil))
 	none := w.page("wait=1&after=" + strconv.FormatUint(s.Head, 10))
@@ -99,6 +101,7 @@ func TestALongPoll(t *testing.T) {
 
 // A run that is asked for with wait answers when it is over, or waits itself.
 func TestWaitingForARun(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(openaitest.Text("Hello.", 1), openaitest.Calls(call("a", "files.write", object{"path": "a", "content": "A"})))
@@ -110,6 +113,7 @@ func TestWaitingForARun(t *testing.T) {
 }
 
 func TestWhatTheFeedRefuses(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	s := w.open(w.played(nil))
 	beyond := strconv.FormatUint(s.Head+1, 10)
@@ -129,6 +133,7 @@ func TestWhatTheFeedRefuses(t *testing.T) {
 
 // The feed resolves what is stored beside the events, up to 64 KiB.
 func TestTheFeedResolvesTexts(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	small, large := strings.Repeat("s", 60<<10), strings.Repeat("l", 65<<10)
@@ -159,6 +164,7 @@ func TestKinds(t *testing.T) {
 		tool.called tool.started tool.completed tool.late approval.requested approval.decided approval.remembered approval.forgotten
 		question.asked question.answered promise.created promise.settled promise.detached
 		context.edited context.cut context.compaction_started context.compaction_failed delivery.requested delivery.settled command.dead`)
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*", "ask", "sleep"}))
 	w.model.Enqueue(

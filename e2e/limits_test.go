@@ -13,6 +13,7 @@ import (
 // turn 8.1: at the limit the model has a last word, with the same tools in
 // sight and none to call.
 func TestTheClosingTurn(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}, object{"limits": object{"maxTurns": 2}}))
 	list := func(id string) openaitest.Reply {
@@ -41,6 +42,7 @@ func TestTheClosingTurn(t *testing.T) {
 
 // turn 8.1: a model that calls all the same runs nothing.
 func TestCallsOfTheClosingTurnDoNotRun(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	tool := w.outside("more", object{"kind": "read"})
 	tool.answers(says(200, object{"result": "x"}))
@@ -59,6 +61,7 @@ func TestCallsOfTheClosingTurnDoNotRun(t *testing.T) {
 
 // turn 8.40: the same call that fails again and again ends with a last word.
 func TestGoingInCircles(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	for range 3 {
@@ -74,6 +77,7 @@ func TestGoingInCircles(t *testing.T) {
 
 // A call that does not fit is not sent.
 func TestTooFewTokens(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil, object{"limits": object{"maxTokens": 50}}))
 	run := w.ends(w.run("Hello?").ID, "failed")
@@ -85,6 +89,7 @@ func TestTooFewTokens(t *testing.T) {
 
 // One call is under way when the time is up: it is aborted where it is made.
 func TestTheTimeIsUp(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil, object{"limits": object{"maxSeconds": 1}}))
 	w.model.Enqueue(openaitest.Reply{Text: "Once upon a time", Chunks: 2, Hold: true})
@@ -98,6 +103,7 @@ func TestTheTimeIsUp(t *testing.T) {
 // engine 10.94, I15: the window is cut in recorded steps, from a high mark to a
 // low one, and begins with a user's message.
 func TestTheWindowIsCut(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil, object{"context": object{"window": object{"maxMessages": 6, "keep": 2}}}))
 	const runs = 9
@@ -138,6 +144,7 @@ func (w *world) talk(n int) {
 
 // engine 10.91.
 func TestCompactionByHand(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}, object{"instructions": "You know whales."}))
 	w.talk(5)
@@ -168,6 +175,7 @@ func TestCompactionByHand(t *testing.T) {
 // engine 10.93, T63: the provider says that it is too much, a summary is made,
 // and the same run goes on.
 func TestAContextLimitLeadsToASummary(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	w.talk(4)
@@ -186,6 +194,7 @@ func TestAContextLimitLeadsToASummary(t *testing.T) {
 // engine 10.93, T63: what cannot be made to fit ends the run, and not the
 // session.
 func TestTooLargeForAnySummary(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	tooLong := openaitest.Refuse(400, "invalid_request_error", "context_length_exceeded", "This model's maximum context length is 100 tokens.")
@@ -199,6 +208,7 @@ func TestTooLargeForAnySummary(t *testing.T) {
 
 // engine 10.13-10.16, 10.95.
 func TestTheContextIsEdited(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	w.talk(1)
@@ -212,8 +222,7 @@ func TestTheContextIsEdited(t *testing.T) {
 	require.Equal(t, "unchanged", same.Results[0].Status)
 	require.Equal(t, first.Revision, same.Revision)
 	stale := w.ask("PATCH", w.path("/context"), put, "If-Match", quoted(c.Revision)).refused(409, "revision_conflict")
-	require.InDelta(t, first.Revision, stale.Actual, 0)
-	require.InDelta(t, c.Revision, stale.Expected, 0)
+	require.Equal(t, []any{float64(c.Revision), float64(first.Revision)}, []any{stale.Expected, stale.Actual})
 
 	c = read[api.Context](w.get("/context").is(200))
 	var said string

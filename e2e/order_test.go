@@ -12,17 +12,21 @@ import (
 // I4, T45: interrupting runs go to the front, among themselves in order of
 // admission; what was queued before keeps its place behind them.
 func TestInterruptsStandInOrder(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	tool := w.outside("slow", object{"kind": "read"})
 	w.open(w.played([]string{tool.name}))
-	// The second may find the first begun already, and then interrupts it.
-	w.model.Fallback = func(openaitest.Request) openaitest.Reply { return openaitest.Text("Yes.", 1) }
+	// The second may find the first begun already, and then interrupts it; none
+	// is over before both are there.
+	answer, release := gated(openaitest.Text("Yes.", 1))
+	w.model.Fallback = func(openaitest.Request) openaitest.Reply { return answer }
 	w.model.Enqueue(openaitest.Calls(call("a", tool.name, object{})))
 	a := w.run("A")
 	soon(t, tool.calls)
 	q := w.run("Q")
 	first := w.run("first", object{"mode": "interrupt"})
 	second := w.run("second", object{"mode": "interrupt"})
+	release()
 	w.ends(a.ID, "cancelled")
 	for _, run := range []string{first.ID, second.ID, q.ID} {
 		w.until(run, "completed", "cancelled")
@@ -41,6 +45,7 @@ func TestInterruptsStandInOrder(t *testing.T) {
 
 // Row 2: a steer that a run has no turn left for begins a run of its own.
 func TestASteerOutlivesItsRun(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}, object{"limits": object{"maxTurns": 1}}))
 	slow, release := gated(openaitest.Calls(call("a", "files.list", object{})))
@@ -77,6 +82,7 @@ func TestASteerOutlivesItsRun(t *testing.T) {
 
 // engine 10.71: an approval belongs to its run.
 func TestAnApprovalOfAnotherRun(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": "A"})), openaitest.Text("1", 1), openaitest.Calls(call("b", "files.write", object{"path": "b", "content": "B"})))
@@ -101,6 +107,7 @@ func TestAnApprovalOfAnotherRun(t *testing.T) {
 
 // engine 10.36: what is still to come keeps a session open, unless by force.
 func TestADetachedPromiseKeepsASessionOpen(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	tool := w.outside("job", object{"kind": "read", "completion": "promise"})
 	tool.answers(says(202, object{}))
@@ -137,6 +144,7 @@ func TestADetachedPromiseKeepsASessionOpen(t *testing.T) {
 
 // engine 10.12: one run may have another model and other limits.
 func TestARunOfItsOwnKind(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played(nil))
 	w.model.Enqueue(openaitest.Text("1", 1), openaitest.Text("2", 1), openaitest.Text("3", 1))
@@ -155,6 +163,7 @@ func TestARunOfItsOwnKind(t *testing.T) {
 // What waits for a person is listed over all sessions, oldest first, and is gone
 // when its session is.
 func TestWhatWaitsForAPerson(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	var sessions []*world
 	for range 3 {

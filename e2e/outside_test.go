@@ -87,7 +87,7 @@ func (w *world) outside(name string, changes object) *outside {
 	w.ask("PUT", "/v1/tools/"+o.name, definition).is(201)
 	w.Cleanup(func() {
 		// A killed server is not there to be tidied.
-		if !w.Failed() && w.target.start == nil {
+		if !w.Failed() && w.start == nil {
 			w.ask("DELETE", "/v1/tools/"+o.name, nil).is(204)
 		}
 	})

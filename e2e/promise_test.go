@@ -17,6 +17,7 @@ func (w *world) settle(token string, body any) answer {
 
 // engine 10.63: an outside tool answers at once.
 func TestAnOutsideToolAnswers(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	tool := w.outside("mail", object{"parameters": object{
 		"type": "object", "properties": object{"to": object{"type": "string"}}, "required": []string{"to"}, "additionalProperties": false,
@@ -46,6 +47,7 @@ func TestAnOutsideToolAnswers(t *testing.T) {
 // engine 10.60, 10.63; T26: the tool says that it will answer, and does, without
 // a key but with the token.
 func TestAJoinedCallIsAnsweredLater(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	tool := w.outside("slow", object{"kind": "read"})
 	tool.answers(says(202, object{}))
@@ -88,6 +90,7 @@ func TestAJoinedCallIsAnsweredLater(t *testing.T) {
 
 // A promise that fails is a tool error; one whose run was cancelled is closed.
 func TestAJoinedCallFailsLater(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	tool := w.outside("slow", object{"kind": "read"})
 	tool.answers(says(202, object{}))
@@ -114,6 +117,7 @@ func TestAJoinedCallFailsLater(t *testing.T) {
 // engine 10.55, 10.59: a tool of completion promise gives the model a promise at
 // once, which it awaits when it wants.
 func TestPromisesAreAwaited(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	tool := w.outside("job", object{"kind": "read", "completion": "promise", "parallel": false})
 	tool.answers(says(202, object{}))
@@ -148,6 +152,7 @@ func TestPromisesAreAwaited(t *testing.T) {
 
 // engine 10.62: what a run has let go of begins a run of its own.
 func TestADetachedPromiseBeginsARun(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	tool := w.outside("job", object{"kind": "read", "completion": "promise"})
 	tool.answers(says(202, object{}))
@@ -171,6 +176,7 @@ func TestADetachedPromiseBeginsARun(t *testing.T) {
 
 // engine 10.61: what a run has not let go of ends with it.
 func TestAPromiseEndsWithItsRun(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	tool := w.outside("job", object{"kind": "read", "completion": "promise"})
 	tool.answers(says(202, object{}))
@@ -184,6 +190,7 @@ func TestAPromiseEndsWithItsRun(t *testing.T) {
 
 // A pause costs nothing, and ends by itself.
 func TestASleep(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"sleep"}))
 	w.model.Enqueue(openaitest.Calls(call("a", "sleep", object{"seconds": 1.25})), openaitest.Text("Good morning.", 1))

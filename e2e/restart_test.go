@@ -29,6 +29,7 @@ func (w *world) powerCut() {
 
 // T33, engine 10.1-10.3: a name is known over a restart.
 func TestASubmissionSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	w := alone(t)
 	w.open(w.played(nil))
 	w.model.Enqueue(openaitest.Text("Once.", 1))
@@ -55,6 +56,7 @@ func TestASubmissionSurvivesARestart(t *testing.T) {
 // I11, T43, T49: the power goes while a model is being asked, a run is queued
 // and a person is waited for. Everything goes on.
 func TestThePowerGoesDuringAModelCall(t *testing.T) {
+	t.Parallel()
 	w := alone(t)
 	w.open(w.played(nil))
 	w.model.Enqueue(openaitest.Reply{Text: "The first half of", Chunks: 2, Hold: true}, openaitest.Text("The whole of it.", 3), openaitest.Text("Next.", 1))
@@ -97,6 +99,7 @@ func TestThePowerGoesDuringAModelCall(t *testing.T) {
 // the same operation; what may not is unknown, and the model is told; what can
 // be asked for is asked.
 func TestThePowerGoesDuringTools(t *testing.T) {
+	t.Parallel()
 	w := alone(t)
 	safe, once := w.outside("safe", object{"kind": "read", "retrySafe": true}), w.outside("once", object{"kind": "read"})
 	known := w.outside("known", object{"kind": "read", "lookup": true})
@@ -150,6 +153,7 @@ func TestThePowerGoesDuringTools(t *testing.T) {
 
 // A deploy is no failure: what is under way comes to a commit, and goes on.
 func TestAStopIsNoFailure(t *testing.T) {
+	t.Parallel()
 	w := alone(t)
 	w.open(w.played([]string{"files.*"}, unasked))
 	w.model.Enqueue(openaitest.Reply{Text: "Let me see", Chunks: 2, Hold: true}, openaitest.Calls(call("a", "files.list", object{})), openaitest.Text("Nothing.", 1))
@@ -167,6 +171,7 @@ func TestAStopIsNoFailure(t *testing.T) {
 // I2, engine 10.75: the log that a server gives out folds to where the session
 // is, by the program that anybody has.
 func TestTheLogReplays(t *testing.T) {
+	t.Parallel()
 	w := alone(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": strings.Repeat("long ", 20000)})), openaitest.Text("Written.", 1))

@@ -11,6 +11,7 @@ import (
 
 // engine 10.21.
 func TestARunIsAnswered(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.model.Enqueue(openaitest.Text("Good morning, Ann. It rains.", 7), openaitest.Text("So take an umbrella.", 1))
 	s := read[api.Session](w.ask("POST", "/v1/sessions", object{

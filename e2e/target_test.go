@@ -30,7 +30,7 @@ const hang = 2 * time.Minute
 
 // What every server of the suite has in its environment, for outside tools.
 const (
-	secretName  = "E2E_TOOL_SECRET" //nolint:gosec // the name of one
+	secretName  = "E2E_TOOL_SECRET"
 	secretValue = "a secret of the suite's own"
 )
 
@@ -207,7 +207,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	for _, end := range ends.all {
 		if err := end(); err != nil {
-			os.Stderr.WriteString("e2e: " + err.Error() + "\n")
+			fmt.Fprintln(os.Stderr, "e2e:", err)
 			code = max(code, 1)
 		}
 	}

@@ -13,22 +13,30 @@ import (
 	"github.com/perdure/perdure/internal/api"
 )
 
-// long is the form of a text that is too long for an answer.
-type long struct {
-	Ref     string
-	Size    int64
-	Preview string
+// same compares texts that are too long to be shown.
+func same(t *testing.T, want, got string) {
+	t.Helper()
+	n := 0
+	for n < min(len(want), len(got)) && want[n] == got[n] {
+		n++
+	}
+	if n < max(len(want), len(got)) {
+		require.Fail(t, "two texts differ", "at byte %d of %d and %d", n, len(want), len(got))
+	}
 }
 
 // T55, T56, T68: a message of a megabyte.
 func TestAMegabyte(t *testing.T) {
+	t.Parallel()
 	w := alone(t)
 	w.open(w.played(nil))
-	text := strings.Repeat("whales 鯨 👩‍👩‍👧‍👦 ", 1<<20/len("whales 鯨 👩‍👩‍👧‍👦 "))
-	w.model.Enqueue(openaitest.Text(text[:len(text)/2/len("whales 鯨 👩‍👩‍👧‍👦 ")*len("whales 鯨 👩‍👩‍👧‍👦 ")], 50), openaitest.Text("Yes.", 1))
+	const whales = "whales 鯨 👩‍👩‍👧‍👦 "
+	n := 1 << 20 / len(whales)
+	text := strings.Repeat(whales, n)
+	w.model.Enqueue(openaitest.Text(strings.Repeat(whales, n/2), 50), openaitest.Text("Yes.", 1))
 	run := w.run(text)
 	ended := w.ends(run.ID, "completed")
-	require.True(t, text == w.asked(1).last().text(), "the model reads it whole")
+	same(t, text, w.asked(1).last().text())
 	require.Equal(t, int64(len(text)), ended.Input[0].Text.Size)
 	require.NotEmpty(t, ended.Input[0].Text.Ref)
 	require.True(t, strings.HasPrefix(text, ended.Input[0].Text.Preview))
@@ -40,7 +48,7 @@ func TestAMegabyte(t *testing.T) {
 	w.powerCut()
 	require.Equal(t, ended, read[api.Run](w.get("/runs/"+run.ID).is(200)))
 	w.ends(w.run("Did you get it?").ID, "completed")
-	require.True(t, text == w.asked(2).Messages[0].text())
+	same(t, text, w.asked(2).Messages[0].text())
 	for _, e := range w.events() {
 		require.Less(t, len(e.Data), 70<<10, "an event of the feed holds at most 64 KiB of a text")
 	}
@@ -49,6 +57,7 @@ func TestAMegabyte(t *testing.T) {
 
 // T55: results that are kept as rows, as files, and cut for the model.
 func TestLargeResults(t *testing.T) {
+	t.Parallel()
 	w := alone(t)
 	tool := w.outside("big", object{"kind": "read"})
 	w.open(w.played([]string{tool.name}))
@@ -62,8 +71,8 @@ func TestLargeResults(t *testing.T) {
 		seen := w.asked(2 * (i + 1)).last().text()
 		if size < 64<<10 {
 			require.False(t, c.Truncated)
-			require.True(t, text == c.Result.Text)
-			require.True(t, text == seen)
+			same(t, text, c.Result.Text)
+			same(t, text, seen)
 			continue
 		}
 		require.True(t, c.Truncated)
@@ -103,6 +112,7 @@ func TestLargeResults(t *testing.T) {
 // T58, T59: characters of every kind reach the model, a file and the client as
 // they are.
 func TestCharactersOfEveryKind(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}, unasked))
 	for _, text := range []string{

@@ -12,6 +12,7 @@ import (
 
 // The file tools on the workspace that the server really has.
 func TestFileTools(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}, unasked))
 	w.model.Enqueue(
@@ -54,6 +55,7 @@ func TestFileTools(t *testing.T) {
 
 // engine 10.69, 10.70; T21, T25: the model reads the refusal and why.
 func TestACallIsRejected(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(
@@ -95,6 +97,7 @@ func TestACallIsRejected(t *testing.T) {
 // T12: the tool gets the edit, the model's words stay, and the result says what
 // a person made of them.
 func TestACallIsEdited(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(
@@ -126,6 +129,7 @@ func TestACallIsEdited(t *testing.T) {
 
 // engine 10.48: three calls of one turn, the middle one fails.
 func TestOneOfThreeCallsFails(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}, unasked))
 	w.model.Enqueue(
@@ -145,6 +149,7 @@ func TestOneOfThreeCallsFails(t *testing.T) {
 
 // T67, turn 8.5: what cannot run is asked of nobody.
 func TestABadCallAsksNobody(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(
@@ -160,6 +165,7 @@ func TestABadCallAsksNobody(t *testing.T) {
 
 // T10, T15, T19: three calls alike, each with a decision of its own.
 func TestThreeCallsAlikeAreDecidedApart(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	same := object{"path": "a.md", "content": "A"}
@@ -185,6 +191,7 @@ func TestThreeCallsAlikeAreDecidedApart(t *testing.T) {
 
 // engine 10.71: decisions of one request, each alone.
 func TestDecisionsInOneRequest(t *testing.T) {
+	t.Parallel()
 	w := setup(t)
 	w.open(w.played([]string{"files.*"}))
 	w.model.Enqueue(

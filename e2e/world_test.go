@@ -3,6 +3,7 @@ package e2e
 import (
 	"crypto/rand"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/perdure/perdure/internal/adapter/openai/openaitest"
 	"github.com/perdure/perdure/internal/api"
-	"github.com/perdure/perdure/internal/client"
 )
 
 // world is one test's view of a server: a session of its own, whose model is
@@ -32,7 +32,6 @@ type object = map[string]any
 // setup is a world on the server that all tests share.
 func setup(t *testing.T) *world {
 	t.Helper()
-	t.Parallel()
 	at, err := shared()
 	require.NoError(t, err)
 	return on(t, at)
@@ -41,7 +40,6 @@ func setup(t *testing.T) *world {
 // alone is a world on a server of its own.
 func alone(t *testing.T, environ ...string) *world {
 	t.Helper()
-	t.Parallel()
 	return on(t, own(t, environ...))
 }
 
@@ -51,9 +49,6 @@ func on(t *testing.T, at *target) *world {
 	w.model.Rules.Keyless = true
 	return w
 }
-
-// client is this project's own client of the server.
-func (w *world) client() *client.Client { return client.New(w.url, w.key) }
 
 // ask sends a request of this test.
 func (w *world) ask(method, path string, body any, headers ...string) answer {
@@ -80,9 +75,7 @@ func (w *world) path(rest string) string { return "/v1/sessions/" + w.session + 
 func (w *world) played(tools []string, changes ...object) object {
 	c := object{"model": object{"provider": "openai-compatible", "model": "test-model", "baseUrl": w.model.URL}, "tools": append([]string{}, tools...)}
 	for _, change := range changes {
-		for name, value := range change {
-			c[name] = value
-		}
+		maps.Copy(c, change)
 	}
 	return c
 }
@@ -106,9 +99,7 @@ func (w *world) run(input any, more ...object) api.Run {
 	w.Helper()
 	body := object{"input": input}
 	for _, m := range more {
-		for name, value := range m {
-			body[name] = value
-		}
+		maps.Copy(body, m)
 	}
 	return read[api.Run](w.post("/runs", body).is(202))
 }
@@ -207,30 +198,36 @@ type request struct {
 	Model      string
 	Messages   []message
 	Tools      []any
-	ToolChoice string `json:"tool_choice"`
+	ToolChoice string `json:"tool_choice"` //nolint:tagliatelle // the protocol's name
 }
 
 // message is one of its messages.
 type message struct {
 	Role       string
 	Content    any
-	ToolCallID string `json:"tool_call_id"`
-	ToolCalls  []struct {
-		ID       string
-		Function struct{ Name, Arguments string }
-	} `json:"tool_calls"`
+	ToolCallID string        `json:"tool_call_id"` //nolint:tagliatelle // the protocol's name
+	ToolCalls  []messageCall `json:"tool_calls"`   //nolint:tagliatelle // the protocol's name
+}
+
+// messageCall is a call that a message of the model's has.
+type messageCall struct {
+	ID       string
+	Function struct{ Name, Arguments string }
 }
 
 // text is the message's content, that of its parts one after the other.
 func (m message) text() string {
+	if text, ok := m.Content.(string); ok {
+		return text
+	}
+	var b strings.Builder
 	parts, _ := m.Content.([]any)
-	text, _ := m.Content.(string)
 	for _, p := range parts {
 		part, _ := p.(map[string]any)
-		more, _ := part["text"].(string)
-		text += more
+		text, _ := part["text"].(string)
+		b.WriteString(text)
 	}
-	return text
+	return b.String()
 }
 
 // asked is the nth request (from 1) that reached the model's server.
