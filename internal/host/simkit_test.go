@@ -267,3 +267,43 @@ func plain(*simsched.Sim) []tool.Spec {
 		{Name: "t.write", Kind: tool.KindAction, Description: "writes", Parameters: anything, Run: run},
 	}
 }
+
+// reply is one scripted answer of a model.
+type reply func(req host.ModelRequest) (host.ModelResult, error)
+
+func saying(text string) reply {
+	return func(host.ModelRequest) (host.ModelResult, error) { return said(text) }
+}
+
+func calling(calls ...host.ModelCall) reply {
+	return func(host.ModelRequest) (host.ModelResult, error) { return said("", calls...) }
+}
+
+func failing(f host.Fault) reply {
+	return func(host.ModelRequest) (host.ModelResult, error) { return host.ModelResult{}, &f }
+}
+
+// script plays replies in order, each after ms, and then says ok. What it was
+// asked is kept in seen.
+func script(ms int64, seen *[]host.ModelRequest, replies ...reply) func(*simsched.Sim) generate {
+	return func(sim *simsched.Sim) generate {
+		return func(ctx context.Context, req host.ModelRequest, _ func(host.Delta)) (host.ModelResult, error) {
+			if seen != nil {
+				*seen = append(*seen, req)
+			}
+			next := saying("ok")
+			if len(replies) > 0 {
+				next, replies = replies[0], replies[1:]
+			}
+			if err := sim.Sleep(ctx, ms); err != nil {
+				return host.ModelResult{}, err
+			}
+			return next(req)
+		}
+	}
+}
+
+// resultsOf are the results that a request ends with.
+func resultsOf(req host.ModelRequest) []host.ModelToolResult {
+	return req.Messages[len(req.Messages)-1].Results
+}
