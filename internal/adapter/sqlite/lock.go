@@ -50,7 +50,7 @@ func writeAt(f *os.File, text string) error {
 // release lets the folder go. The file stays: taking it away would let two
 // processes hold locks on two files of one name.
 func (l *folderLock) release() error {
-	l.once.Do(func() { l.err = errors.Join(l.file.Truncate(0), l.file.Close()) })
+	l.once.Do(func() { l.err = errors.Join(l.file.Truncate(0), unlockFile(l.file), l.file.Close()) })
 	return l.err
 }
 

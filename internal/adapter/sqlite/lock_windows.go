@@ -19,6 +19,11 @@ func lockFile(f *os.File) error {
 	return err
 }
 
+func unlockFile(f *os.File) error {
+	at := windows.Overlapped{Offset: 1 << 30}
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &at)
+}
+
 // syncFolder does nothing: the system has no such call, and keeps names in a
 // journal of its own.
 func syncFolder(string) error { return nil }
