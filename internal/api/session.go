@@ -154,7 +154,7 @@ type PatchContext struct {
 
 // ContextPut puts an entry under a key.
 type ContextPut struct {
-	Key   string `json:"key"`
+	Key   string `json:"key" doc:"Under instructions. for instructions, and nowhere near it for anything else."`
 	Role  string `json:"role" enum:"user,instructions"`
 	Input Input  `json:"input"`
 }
