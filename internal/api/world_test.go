@@ -83,6 +83,8 @@ type world struct {
 	deps   api.Deps
 	stop   func()
 	later  atomic.Int64 // milliseconds by which the engine's clock is ahead
+	saying sync.Mutex
+	over   bool // the test, so nothing may be logged any more
 	http.Handler
 }
 
@@ -117,15 +119,30 @@ func (w *world) start() {
 	require.NoError(w.t, err)
 	w.engine = host.New(host.Deps{
 		Log: w.store, Blobs: w.store, Checkpoints: w.store, Stash: w.store, Models: providers{w.model}, Tools: registry, Sched: shifted{gosched.New(), &w.later}, Keys: w.deps.Keys,
-		Report: func(key host.Key, what string, err error) { w.t.Logf("report %s: %s: %v", key, what, err) },
+		Report: w.report,
 	}, host.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	w.stop = cancel
-	w.t.Cleanup(cancel)
+	w.t.Cleanup(func() {
+		cancel()
+		w.saying.Lock()
+		defer w.saying.Unlock()
+		w.over = true
+	})
 	require.NoError(w.t, w.engine.Start(ctx))
 	d := w.deps
 	d.Engine, d.Stash = w.engine, w.store
 	w.Handler = api.New(d)
+}
+
+// report is what the engine has to say, as long as the test is there to hear it:
+// tasks that a cancelled context ends may be slower.
+func (w *world) report(key host.Key, what string, err error) {
+	w.saying.Lock()
+	defer w.saying.Unlock()
+	if !w.over {
+		w.t.Logf("report %s: %s: %v", key, what, err)
+	}
 }
 
 // shifted is a scheduler whose clock a test moves.
