@@ -50,6 +50,10 @@ func (d *driver) commit(ctx context.Context, rd machine.Ready, env session.Env, 
 // watchers are told.
 func (d *driver) landed(ctx context.Context, a *attempt) error {
 	c := &a.commit
+	if !d.claimed && !d.e.o.AdmitOnly && !a.choice.resumed {
+		// It took the work over, and with it what somebody else performed.
+		d.resume(ctx)
+	}
 	if err := d.m.Commit(c.Head.Seq); err != nil {
 		// What is true stands in the log: load it anew.
 		d.broken = unavailable(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/core/machine"
@@ -42,9 +43,10 @@ type driver struct {
 	head     Head
 	meta     Meta
 	loaded   bool
-	broken   error // why this task no longer knows what is true
-	claimed  bool  // this task has claimed the session's work
-	tail     int64 // bytes of log since the newest checkpoint
+	broken   error       // why this task no longer knows what is true
+	stale    atomic.Bool // it was because another process has taken over
+	claimed  bool        // this task has claimed the session's work
+	tail     int64       // bytes of log since the newest checkpoint
 	offer    offerCache
 	rendered *rendering
 	flights  []*flight // what state says is in flight and is done here, in order of start
@@ -123,6 +125,7 @@ func (d *driver) release() {
 // twice for want of them; what else is still to be handled goes to it at once,
 // or is refused where that would only break it too.
 func (d *driver) handOver(refusal error) {
+	d.stale.Store(errors.Is(d.broken, errStale))
 	left := d.rest
 	for !d.inbox.close() {
 		left = append(left, d.inbox.take()...)
@@ -132,7 +135,7 @@ func (d *driver) handOver(refusal error) {
 			d.pending = append(d.pending, *m.outcome)
 		}
 	}
-	if !errors.Is(d.broken, errStale) {
+	if !d.stale.Load() {
 		d.e.keep(d.key, d.pending...)
 	}
 	d.e.drivers.CompareAndDelete(d.key, d)
@@ -160,9 +163,9 @@ func (e *Engine) keep(key Key, outs ...outcome) {
 }
 
 // deliver brings an effect's end to the task that began it; to the next one,
-// if that is gone.
+// if that is gone. Where another process has taken over it is of no use.
 func (d *driver) deliver(o *outcome) {
-	if d.inbox.put(message{outcome: o}) || d.e.stopping.Load() {
+	if d.inbox.put(message{outcome: o}) || d.e.stopping.Load() || d.stale.Load() {
 		return
 	}
 	if _, driven := d.e.drivers.Load(d.key); !driven && d.e.paused(d.key, d.e.Now()) {

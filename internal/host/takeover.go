@@ -64,7 +64,8 @@ func (d *driver) takeOver(ctx context.Context) {
 		}
 		return m.outcome != nil
 	})
-	if d.broken == nil && d.head.Drive.Status != DriveIdle {
+	if d.broken == nil && d.mayDrive() && d.head.Drive.Status != DriveIdle {
+		d.woken = true
 		d.resume(ctx)
 	}
 }
@@ -77,6 +78,7 @@ func (d *driver) resume(ctx context.Context) {
 	}
 	s := d.m.State()
 	for _, c := range claimsOf(&s) {
+		d.woken = true
 		if slices.ContainsFunc(d.pending, func(o outcome) bool { return o.claim == c }) {
 			continue
 		}
@@ -86,7 +88,6 @@ func (d *driver) resume(ctx context.Context) {
 		}
 		d.owes = true
 	}
-	d.woken = true
 }
 
 // stashed is a model's answer on its way to a commit that did not go through.
