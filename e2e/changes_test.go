@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -206,14 +207,15 @@ func TestABlobIsAPart(t *testing.T) {
 	w.open(w.played([]string{"files.*"}, unasked))
 	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": strings.Repeat("z", 70<<10)})), openaitest.Text("1", 1), openaitest.Text("2", 1))
 	run := w.ends(w.run("Write.").ID, "completed")
-	var arguments struct{ Ref string }
-	arguments = read[struct {
+	var calls struct {
 		Items []struct{ Arguments struct{ Ref string } }
-	}](w.get("/runs/" + run.ID + "/calls").is(200)).Items[0].Arguments
-	require.NotEmpty(t, arguments.Ref)
-	input := []object{{"type": "text", "text": "Look at this."}, {"type": "blob", "ref": arguments.Ref, "mediaType": "text/plain", "name": "a.txt"}}
+	}
+	require.NoError(t, json.Unmarshal(w.get("/runs/"+run.ID+"/calls").is(200).body, &calls))
+	ref := calls.Items[0].Arguments.Ref
+	require.NotEmpty(t, ref)
+	input := []object{{"type": "text", "text": "Look at this."}, {"type": "blob", "ref": ref, "mediaType": "text/plain", "name": "a.txt"}}
 	next := w.ends(w.run(input).ID, "completed")
-	require.Equal(t, arguments.Ref, next.Input[1].Ref)
+	require.Equal(t, ref, next.Input[1].Ref)
 	require.Equal(t, "a.txt", next.Input[1].Name)
 
 	other := w.beside()
