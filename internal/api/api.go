@@ -98,6 +98,7 @@ func humaConfig(version string) huma.Config {
 		Unmarshal: json.Unmarshal,
 	}
 	c.Formats = map[string]huma.Format{"application/json": format, "json": format}
+	c.Components.Parameters = headers()
 	c.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
 		"key": {Type: "http", Scheme: "bearer", Description: "pk_<id>_<secret>"},
 	}
@@ -164,11 +165,34 @@ func add[I, O any](s *server, r route, handle func(context.Context, *I) (*O, err
 		op.Responses[strconv.Itoa(status)] = &also
 	}
 	if r.op.Method == http.MethodPost {
-		op.Parameters = append(op.Parameters, &huma.Param{
-			Name: "Idempotency-Key", In: "header", Description: "1 to 128 visible ASCII characters.", Schema: &huma.Schema{Type: huma.TypeString},
-		})
+		op.Parameters = append(op.Parameters, headerRef(headerKey))
+	}
+	if !r.public {
+		op.Parameters = append(op.Parameters, headerRef(headerActor), headerRef(headerRoles))
 	}
 	s.routes[r.op.Method+" "+r.op.Path] = &r
+}
+
+// Headers that many routes take, by their names in the document.
+const (
+	headerKey   = "IdempotencyKey"
+	headerActor = "Actor"
+	headerRoles = "Roles"
+)
+
+func headerRef(name string) *huma.Param { return &huma.Param{Ref: "#/components/parameters/" + name} }
+
+// headers describes them. They are read before huma sees a request.
+func headers() map[string]*huma.Param {
+	one, most := 1, 128
+	visible := func() *huma.Schema {
+		return &huma.Schema{Type: huma.TypeString, MinLength: &one, MaxLength: &most, Pattern: "^[!-~]+$"}
+	}
+	return map[string]*huma.Param{
+		headerKey:   {Name: "Idempotency-Key", In: "header", Description: "A name for this request: sent again, it has the first answer.", Schema: visible()},
+		headerActor: {Name: "Perdure-Actor", In: "header", Description: "Whom the key acts for. Takes the scope act-as.", Schema: visible()},
+		headerRoles: {Name: "Perdure-Roles", In: "header", Description: "Roles of that actor, with commas between them.", Schema: &huma.Schema{Type: huma.TypeString}},
+	}
 }
 
 // metadataRegistry is where an operation has the schemas that it refers to.

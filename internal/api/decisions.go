@@ -96,7 +96,7 @@ func (s *server) decision(ctx context.Context, key host.Key, d *host.Done, id id
 
 type decideOneInput struct {
 	SessionPath
-	Approval string `path:"approvalId" doc:"Id of the approval, approval_<n>."`
+	Approval string `path:"approvalId" pattern:"^approval_[1-9][0-9]*$" patternDescription:"approval_<n>" doc:"Id of the approval."`
 	Body     DecideApproval
 }
 

@@ -290,8 +290,9 @@ func TestTheOpenAPIDocument(t *testing.T) {
 			OperationID string
 			Responses   map[string]any
 			Security    []map[string][]string
+			Parameters  []struct{ Schema m }
 		}
-		Components struct{ Schemas map[string]m }
+		Components struct{ Schemas, Parameters map[string]m }
 	}
 	require.NoError(t, json.Unmarshal(res.Body.Bytes(), &doc))
 	require.Regexp(t, `^3\.1\.\d+$`, doc.OpenAPI)
@@ -309,6 +310,10 @@ func TestTheOpenAPIDocument(t *testing.T) {
 	require.Contains(t, doc.Components.Schemas, "Problem")
 	require.NotContains(t, doc.Components.Schemas["Run"], "additionalProperties")
 	require.Contains(t, doc.Components.Schemas["RequestRun"], "additionalProperties")
+	for _, name := range []string{"IdempotencyKey", "Actor", "Roles"} {
+		require.Contains(t, doc.Components.Parameters, name)
+	}
+	require.Equal(t, `^run_[1-9][0-9]*$`, doc.Paths["/v1/sessions/{id}/runs/{run}"]["get"].Parameters[1].Schema["pattern"])
 	// Every reference leads somewhere.
 	for _, ref := range bytes.Split(res.Body.Bytes(), []byte(`"$ref":"#/components/schemas/`))[1:] {
 		name, _, _ := bytes.Cut(ref, []byte(`"`))

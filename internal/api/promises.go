@@ -172,7 +172,7 @@ func (s *server) listPromises(ctx context.Context, in *promisesInput) (*reply[Pa
 
 type operateInput struct {
 	SessionPath
-	Promise string `path:"promise" doc:"Id of the promise, promise_<n>."`
+	Promise string `path:"promise" pattern:"^promise_[1-9][0-9]*$" patternDescription:"promise_<n>" doc:"Id of the promise."`
 	Body    SettlePromise
 }
 

@@ -209,7 +209,7 @@ type Promise struct {
 // RequestRun asks for a run.
 type RequestRun struct {
 	Input        Input      `json:"input"`
-	SubmissionID string     `json:"submissionId,omitempty"`
+	SubmissionID string     `json:"submissionId,omitempty" minLength:"1" maxLength:"128" pattern:"^[!-~]+$" patternDescription:"1 to 128 visible ASCII characters"`
 	Mode         string     `json:"mode,omitempty" enum:"queue,steer,interrupt,reject" doc:"What to do when the session is busy; queue if left out."`
 	Config       *RunConfig `json:"config,omitempty"`
 }
@@ -217,7 +217,7 @@ type RequestRun struct {
 // SteerRun adds an instruction to a run in progress.
 type SteerRun struct {
 	Input        Input  `json:"input"`
-	SubmissionID string `json:"submissionId,omitempty"`
+	SubmissionID string `json:"submissionId,omitempty" minLength:"1" maxLength:"128" pattern:"^[!-~]+$" patternDescription:"1 to 128 visible ASCII characters"`
 }
 
 // Steered says what became of a steer.
@@ -228,7 +228,7 @@ type Steered struct {
 
 // CancelRun stops a run.
 type CancelRun struct {
-	SubmissionID string `json:"submissionId,omitempty"`
+	SubmissionID string `json:"submissionId,omitempty" minLength:"1" maxLength:"128" pattern:"^[!-~]+$" patternDescription:"1 to 128 visible ASCII characters"`
 	Force        bool   `json:"force,omitempty" doc:"Do not wait for what is under way."`
 }
 
@@ -249,13 +249,13 @@ type Verdict struct {
 // DecideApprovals decides the listed approvals, each alone.
 type DecideApprovals struct {
 	Decisions    []Decision `json:"decisions" minItems:"1"`
-	SubmissionID string     `json:"submissionId,omitempty"`
+	SubmissionID string     `json:"submissionId,omitempty" minLength:"1" maxLength:"128" pattern:"^[!-~]+$" patternDescription:"1 to 128 visible ASCII characters"`
 }
 
 // DecideApproval decides one approval.
 type DecideApproval struct {
 	Verdict
-	SubmissionID string `json:"submissionId,omitempty"`
+	SubmissionID string `json:"submissionId,omitempty" minLength:"1" maxLength:"128" pattern:"^[!-~]+$" patternDescription:"1 to 128 visible ASCII characters"`
 }
 
 // ApprovalsDecided says what became of each decision.
@@ -274,10 +274,10 @@ type DecisionResult struct {
 
 // AnswerQuestion answers or skips a question.
 type AnswerQuestion struct {
-	QuestionID   string              `json:"questionId"`
+	QuestionID   string              `json:"questionId" pattern:"^question_[1-9][0-9]*$" patternDescription:"question_<n>"`
 	Answers      map[string][]string `json:"answers,omitempty" doc:"Values by item; an item left out takes its defaults."`
 	Skip         bool                `json:"skip,omitempty"`
-	SubmissionID string              `json:"submissionId,omitempty"`
+	SubmissionID string              `json:"submissionId,omitempty" minLength:"1" maxLength:"128" pattern:"^[!-~]+$" patternDescription:"1 to 128 visible ASCII characters"`
 }
 
 // SettlePromise brings a promise's result.

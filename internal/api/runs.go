@@ -32,7 +32,7 @@ func command(r route) route {
 // RunPath names a run in a path.
 type RunPath struct {
 	SessionPath
-	Run string `path:"run" doc:"Id of the run, run_<n>."`
+	Run string `path:"run" pattern:"^run_[1-9][0-9]*$" patternDescription:"run_<n>" doc:"Id of the run."`
 }
 
 func (p RunPath) ids(ctx context.Context) (host.Key, ident.RunID, error) {

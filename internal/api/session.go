@@ -80,14 +80,14 @@ type SessionUsage struct {
 
 // CreateSession asks for a session, and for its first run if there is input.
 type CreateSession struct {
-	ID                   string            `json:"id,omitempty" doc:"The server makes one if it is left out."`
+	ID                   string            `json:"id,omitempty" pattern:"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$" patternDescription:"letters, digits and, after the first, _ . : -; at most 128" doc:"The server makes one if it is left out."`
 	Name                 string            `json:"name,omitempty" maxLength:"200"`
 	Config               *Config           `json:"config,omitempty"`
 	Metadata             map[string]string `json:"metadata,omitempty"`
 	DeleteAfterCloseDays *int64            `json:"deleteAfterCloseDays,omitempty" minimum:"0" maximum:"36500"`
 	Workspaces           []Workspace       `json:"workspaces,omitempty" maxItems:"16" doc:"Short for config.workspaces."`
 	Input                *Input            `json:"input,omitempty"`
-	SubmissionID         string            `json:"submissionId,omitempty" doc:"Of the first run."`
+	SubmissionID         string            `json:"submissionId,omitempty" minLength:"1" maxLength:"128" pattern:"^[!-~]+$" patternDescription:"1 to 128 visible ASCII characters" doc:"Of the first run."`
 }
 
 // PatchSession changes what lists show of a session.

@@ -31,7 +31,7 @@ func (s *server) addSessions() {
 
 // SessionPath names a session in a path.
 type SessionPath struct {
-	ID string `path:"id" doc:"Id of the session."`
+	ID string `path:"id" pattern:"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$" patternDescription:"letters, digits and, after the first, _ . : -; at most 128" doc:"Id of the session."`
 }
 
 // key is the session of the caller's tenant, whatever the path says: nothing

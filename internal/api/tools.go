@@ -58,7 +58,7 @@ func (s *server) addTools() {
 
 // ToolPath names a tool in a path.
 type ToolPath struct {
-	Name string `path:"name"`
+	Name string `path:"name" pattern:"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$" patternDescription:"letters, digits and, after the first, _ . : -; at most 128"`
 }
 
 func (p ToolPath) check(ctx context.Context) (ident.TenantID, error) {
