@@ -221,6 +221,11 @@ func TestOneNameForOneRequest(t *testing.T) {
 	w.post("/close", object{"force": true}, "Idempotency-Key", "end").refused(409, "submission_conflict")
 	w.post("/close", nil).refused(409, "session_closed")
 
+	// engine 10.2: a closed session still knows what it was asked.
+	require.Equal(t, run.ID, read[api.Run](w.post("/runs", object{"input": "Go.", "submissionId": "one"}).is(200)).ID)
+	w.post("/runs", object{"input": "Go on.", "submissionId": "one"}).refused(409, "submission_conflict")
+	w.post("/runs", object{"input": "Go."}).refused(409, "session_closed")
+
 	// The same name in another session is another's.
 	other := w.beside()
 	other.open(other.played(nil))

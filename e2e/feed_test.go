@@ -18,7 +18,7 @@ func (w *world) page(query string) api.Events {
 	return read[api.Events](w.get("/events?" + query).is(200))
 }
 
-// engine 10.86: pages in both directions have each event once, while more are
+// engine 10.45, 10.86: pages in both directions have each event once, while more are
 // written.
 func TestEveryEventOnce(t *testing.T) {
 	t.Parallel()

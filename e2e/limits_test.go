@@ -100,6 +100,22 @@ func TestTheTimeIsUp(t *testing.T) {
 	require.True(t, w.model.Requests()[0].Aborted())
 }
 
+// The time in which a person is waited for is not the run's.
+func TestWaitingForAPersonCostsNoTime(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.open(w.played([]string{"files.*"}, object{"limits": object{"maxSeconds": 2}}))
+	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": "A"})), openaitest.Text("Written.", 1))
+	run := w.run("Write.")
+	_, on := w.waits(run.ID, "approval")
+	for range 3 {
+		w.quiet()
+	}
+	w.post("/approvals/"+on.ID, object{"decision": "approve"}).is(200)
+	ended := w.ends(run.ID, "completed")
+	require.Greater(t, int64(ended.CompletedAt-ended.StartedAt), int64(2000))
+}
+
 // engine 10.94, I15: the window is cut in recorded steps, from a high mark to a
 // low one, and begins with a user's message.
 func TestTheWindowIsCut(t *testing.T) {

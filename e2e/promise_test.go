@@ -150,6 +150,33 @@ func TestPromisesAreAwaited(t *testing.T) {
 	require.Equal(t, "failed", w.calls(run.ID)[4].Status, "what is not there is awaited by nobody")
 }
 
+// engine 10.32, 10.55: an await that has no time left says what it knows, and
+// loses nothing; a cancel ends it without another word to the model.
+func TestAnAwaitEndsEarly(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	tool := w.outside("job", object{"kind": "read", "completion": "promise"})
+	tool.answers(says(202, object{}))
+	w.open(w.played([]string{tool.name, "await"}))
+	w.model.Enqueue(
+		openaitest.Calls(call("a", tool.name, object{})),
+		openaitest.Calls(call("b", "await", object{"promises": []string{"promise_1"}, "timeoutSeconds": 0})),
+		openaitest.Calls(call("c", "await", object{"promises": []string{"promise_1"}})),
+	)
+	run := w.run("Start a job.")
+	got := soon(t, tool.calls)
+	third := w.asked(3)
+	require.Contains(t, third.last().text(), "pending")
+	_, on := w.waits(run.ID, "promise")
+	require.Equal(t, "promise_1", on.ID)
+	w.post("/runs/"+run.ID+"/cancel", nil).is(202)
+	w.ends(run.ID, "cancelled")
+	require.Len(t, w.model.Requests(), 3)
+	require.Equal(t, "cancelled", w.settle(got.Promise.Token, object{"status": "resolved", "value": 1}).refused(409, "already_decided").Actual)
+	w.model.Enqueue(openaitest.Text("Well.", 1))
+	w.ends(w.run("And?").ID, "completed")
+}
+
 // engine 10.62: what a run has let go of begins a run of its own.
 func TestADetachedPromiseBeginsARun(t *testing.T) {
 	t.Parallel()
