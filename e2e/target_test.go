@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	_ "github.com/perdure/perdure/core/replay" // see built
+	_ "github.com/perdure/perdure/internal/chat"
 	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/internal/local"
 )
@@ -169,7 +171,7 @@ var built = sync.OnceValues(func() (string, error) {
 	atEnd(func() error { return os.RemoveAll(folder) })
 	// go test keeps results while nothing changes that a test is made of or has
 	// looked at. What is only linked into the program, it would not know of:
-	// the libraries it has by internal/local, the main by this look.
+	// the libraries it has by the imports above, the main by this look.
 	err = filepath.WalkDir(filepath.Join("..", "cmd", "perdure"), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".go") {
 			_, err = os.ReadFile(path)

@@ -28,7 +28,7 @@ func same(t *testing.T, want, got string) {
 // T55, T56, T68: a message of a megabyte.
 func TestAMegabyte(t *testing.T) {
 	t.Parallel()
-	w := alone(t)
+	w := ratherAlone(t)
 	w.open(w.played(nil))
 	const whales = "whales 鯨 👩‍👩‍👧‍👦 "
 	n := 1 << 20 / len(whales)
@@ -45,7 +45,9 @@ func TestAMegabyte(t *testing.T) {
 	require.LessOrEqual(t, len(ended.Output.Text), 64<<10)
 	require.Greater(t, len(ended.Output.Text), 64<<10-4)
 
-	w.powerCut()
+	if w.kill != nil {
+		w.powerCut()
+	}
 	require.Equal(t, ended, read[api.Run](w.get("/runs/"+run.ID).is(200)))
 	w.ends(w.run("Did you get it?").ID, "completed")
 	same(t, text, w.asked(2).Messages[0].text())
@@ -58,7 +60,7 @@ func TestAMegabyte(t *testing.T) {
 // T55: results that are kept as rows, as files, and cut for the model.
 func TestLargeResults(t *testing.T) {
 	t.Parallel()
-	w := alone(t)
+	w := ratherAlone(t)
 	tool := w.outside("big", object{"kind": "read"})
 	w.open(w.played([]string{tool.name}))
 	for i, size := range []int{3 << 10, 60 << 10, 300 << 10} {
@@ -81,6 +83,9 @@ func TestLargeResults(t *testing.T) {
 		require.True(t, strings.HasPrefix(text, c.Result.Preview))
 		require.LessOrEqual(t, len(seen), 66<<10)
 		require.True(t, strings.HasPrefix(seen, text[:60<<10]))
+	}
+	if w.data == "" {
+		return // what it keeps is not to be seen
 	}
 	largest := int64(0)
 	require.NoError(t, filepath.WalkDir(w.data, func(path string, d fs.DirEntry, err error) error {

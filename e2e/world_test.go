@@ -43,6 +43,16 @@ func alone(t *testing.T, environ ...string) *world {
 	return on(t, own(t, environ...))
 }
 
+// ratherAlone is a world on a server of its own where that can be had; else
+// what would be done to the server is left out.
+func ratherAlone(t *testing.T) *world {
+	t.Helper()
+	if *deployed {
+		return setup(t)
+	}
+	return alone(t)
+}
+
 func on(t *testing.T, at *target) *world {
 	t.Helper()
 	w := &world{T: t, target: at, model: openaitest.New(t), session: "e2e-" + strings.ToLower(rand.Text())}
