@@ -166,3 +166,31 @@ func times(tb testing.TB, asked, at string, v any) {
 		}
 	}
 }
+
+// The check of answers can fail: an answer that lacks a field, has one too many
+// or one of another kind is no answer of the document.
+func TestAnAnswerThatIsNotDocumented(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.open(w.played(nil))
+	d := documentOf(t, w.target)
+	_, op, known := d.find("GET", w.path(""))
+	require.True(t, known)
+	schema := d.schema(t, "session", op.Responses["200"].Content["application/json"].Schema)
+	whole := func() map[string]any { return read[map[string]any](w.get("").is(200)) }
+	require.NoError(t, schema.Validate(whole()))
+	for name, change := range map[string]func(map[string]any){
+		"lacks a field":        func(s map[string]any) { delete(s, "head") },
+		"has one too many":     func(s map[string]any) { s["colour"] = "red" },
+		"too many deeper":      func(s map[string]any) { s["usage"].(map[string]any)["colour"] = "red" },
+		"another kind":         func(s map[string]any) { s["head"] = "1" },
+		"a value of its own":   func(s map[string]any) { s["activity"] = "dancing" },
+		"no list where one is": func(s map[string]any) { s["queuedRuns"] = nil },
+	} {
+		s := whole()
+		change(s)
+		require.Error(t, schema.Validate(s), name)
+	}
+	_, _, known = d.find("GET", "/v1/nothing")
+	require.False(t, known)
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -197,4 +198,26 @@ func TestTenants(t *testing.T) {
 		t.Skip("a local server has one key, and with it one tenant; internal/api holds tenants apart with two")
 	}
 	w.Skip("keys of another tenant are not given to the suite yet")
+}
+
+// Ids may be as long and as strange as the contract lets them be, everywhere.
+func TestIdsOfEveryShape(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	random := w.session[len("e2e-"):]
+	for _, id := range []string{
+		"Z" + strings.Repeat("9.", 50) + random + "x", random + ":" + strings.Repeat("_", 101-1) + "-", "CON." + random, random + "..a", "0" + random,
+	} {
+		id = id[:min(len(id), 128)]
+		w.session = id
+		w.open(w.played([]string{"files.*"}, unasked))
+		n := len(w.model.Requests())
+		w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a", "content": id})), openaitest.Calls(call("b", "files.read", object{"path": "a"})), openaitest.Text("Done.", 1))
+		run := w.ends(w.run("Go.", object{"submissionId": strings.Repeat("~", 128)}).ID, "completed")
+		require.Contains(t, w.calls(run.ID)[1].Result.Text, id)
+		require.Equal(t, "tool", w.asked(n+3).last().Role)
+		require.Equal(t, id, run.SessionID)
+		w.post("/close", nil).is(200)
+		w.ask("DELETE", w.path(""), nil).is(204)
+	}
 }
