@@ -118,6 +118,7 @@ func (p *process) begin(t *target) error {
 		"HOME=" + t.data, "PATH=" + os.Getenv("PATH"), env.Addr + "=127.0.0.1:0", env.Data + "=" + t.data, secretName + "=" + secretValue,
 	}, p.environ...)
 	p.cmd.Stderr = t.log
+	tied(p.cmd)
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return err
