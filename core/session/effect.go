@@ -155,6 +155,10 @@ type Env struct {
 	InputLimit int64
 	// Priced says that the run's model has a price.
 	Priced bool
+	// InputPrice and OutputPrice are the model's, in millionths of a dollar
+	// per million tokens: what a call may cost at worst is held against the
+	// run's limit before it is made.
+	InputPrice, OutputPrice int64
 }
 
 // Offer is the tools that are served now, sorted by name, with the reference

@@ -396,7 +396,7 @@ func planTurn(s *State, env Env) ([]Event, bool) {
 		case t.Outcome == OutcomeTools:
 		case !r.unread():
 			return s.complete(r), false
-		case s.lastTurn(r) != nil || s.overBudget(r) != nil:
+		case s.lastTurn(r) != nil || s.overBudget(r, env) != nil:
 			// One more turn is not to be had: the answer stands, and the steer
 			// gets a run of its own.
 			return append(s.requeue(r), s.complete(r)...), false
@@ -419,7 +419,7 @@ func (s *State) afterFailure(r *Run, env Env) ([]Event, bool) {
 	f := Failure{Kind: FailModel, Message: t.Message}
 	switch {
 	case t.Class == "context_length" && s.canCompact(r):
-		if over := s.overBudget(r); over != nil {
+		if over := s.overBudget(r, env); over != nil {
 			return s.fail(r, *over), false
 		}
 		if !env.Driver {
@@ -490,24 +490,29 @@ func repeating(r *Run) *Failure {
 
 // overBudget says that the next call, with the steers that it would carry, does
 // not fit what the run may use.
-func (s *State) overBudget(r *Run) *Failure {
+func (s *State) overBudget(r *Run, env Env) *Failure {
 	out := r.Model.MaxOutput
 	if out == 0 {
 		out = DefaultOutput
 	}
-	if most := r.Limits.MaxTokens; most > 0 {
-		used, prompt := r.Usage.Input+r.Usage.Output, s.PromptTokens()
-		for i := range r.Steers {
-			if r.Steers[i].Turn == 0 {
-				prompt += tokensPerEntry + estimateParts(r.Steers[i].Text)
-			}
+	prompt := s.PromptTokens()
+	for i := range r.Steers {
+		if r.Steers[i].Turn == 0 {
+			prompt += tokensPerEntry + estimateParts(r.Steers[i].Text)
 		}
-		if used+prompt+out > most {
-			return &Failure{Kind: FailLimit, Message: "the next model call does not fit maxTokens", Limit: "maxTokens", Value: most, Used: used}
-		}
+	}
+	if most, used := r.Limits.MaxTokens, r.Usage.Input+r.Usage.Output; most > 0 && used+prompt+out > most {
+		return &Failure{Kind: FailLimit, Message: "the next model call does not fit maxTokens", Limit: "maxTokens", Value: most, Used: used}
+	}
+	cost := (prompt*env.InputPrice + out*env.OutputPrice + perMillion - 1) / perMillion
+	if most, used := r.Limits.MaxCostMicros, r.Usage.CostMicros; most > 0 && used+cost > most {
+		return &Failure{Kind: FailLimit, Message: "the next model call does not fit maxCostUsd", Limit: "maxCostUsd", Value: most, Used: used}
 	}
 	return nil
 }
+
+// perMillion: prices are for a million tokens.
+const perMillion = 1_000_000
 
 // nextTurn plans a model call. Each round does one thing and returns: cut,
 // compact, take in what was said meanwhile, publish the offer, and ask.
@@ -518,7 +523,7 @@ func (s *State) nextTurn(r *Run, env Env) ([]Event, bool) {
 	// Before steers join: one that no turn will carry gets a run of its own,
 	// and its text must not be there twice. Before a summary, which is a call
 	// like any other.
-	if f := s.overBudget(r); f != nil {
+	if f := s.overBudget(r, env); f != nil {
 		return s.fail(r, *f), false
 	}
 	if s.wantsCompaction(env) {

@@ -35,6 +35,15 @@ func (p *performance) runTool(ctx context.Context, eff *session.RunTool) *outcom
 		sp.Text(&out.Text, sc.Problem)
 		return &outcome{Prepared: sp.Prepare(out)}
 	}
+	if changed, err := p.changed(ctx, c); changed || err != nil {
+		if err != nil {
+			out.Fault = &session.FaultInfo{Class: ClassServer, Message: "the tools could not be listed", NotSent: true}
+			return &outcome{Prepared: sp.Prepare(out)}
+		}
+		out.Refused = session.VerdictInvalid
+		sp.Text(&out.Text, textChanged)
+		return &outcome{Prepared: sp.Prepare(out)}
+	}
 	res, err := p.e.d.Tools.Run(ctx, call)
 	out.DurationMs = max(int64(p.e.Now()-p.began), 0)
 	if err != nil {
@@ -42,6 +51,32 @@ func (p *performance) runTool(ctx context.Context, eff *session.RunTool) *outcom
 	}
 	p.answer(out, res, &sp)
 	return &outcome{Prepared: sp.Prepare(out)}
+}
+
+const textChanged = "Not run: the tool was changed after a person had approved this call. Ask for it again if it is still wanted."
+
+// changed says that an approved call would now meet another definition of its
+// tool than the one that was approved (I7). The driver looks at that before it
+// starts a call; this is the moment between.
+func (p *performance) changed(ctx context.Context, c *session.Call) (bool, error) {
+	if c.Approval == 0 {
+		return false, nil
+	}
+	tools, err := p.e.d.Tools.Offer(ctx, p.key, p.s.Config)
+	if err != nil {
+		return false, err
+	}
+	for _, a := range p.s.Active.Approvals {
+		if a.ID != c.Approval {
+			continue
+		}
+		for i := range tools {
+			if tools[i].Def.Name == c.Tool {
+				return tools[i].Def.Definition != a.Definition, nil
+			}
+		}
+	}
+	return false, nil
 }
 
 // stopped is an attempt that was told to stop. When this process goes down it

@@ -163,3 +163,26 @@ func TestApprovalsAreFoundWhateverRunCameFirst(t *testing.T) {
 	d := w.must(k, decide(false, "", 3))
 	require.Equal(t, session.CodeAlreadyDecided, d.Replies[0].Decisions[0].Refused.Code)
 }
+
+// row-04: a call that may cost more than is left is not sent.
+func TestACallThatCostsTooMuchIsNotSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.model.info = host.ModelInfo{Priced: true, InputPrice: 1_000_000, OutputPrice: 1_000_000} // a dollar a million
+	k := key("s1")
+	c := config("t.*")
+	c.Model.MaxOutput = 1000
+	c.Limits.MaxCostMicros = 2500 // two calls fit by their estimate, and no third
+	w.open(k, c)
+	w.model.script(
+		answer{calls: []host.ModelCall{call("a", "t.read", `{}`)}, usage: session.Usage{Input: 100, Output: 900}},
+		answer{calls: []host.ModelCall{call("b", "t.read", `{}`)}, usage: session.Usage{Input: 100, Output: 900}},
+	)
+	id := w.submit(k, "a", "go")
+	w.untilIdle(k)
+	v := w.run(k, id)
+	require.Equal(t, session.RunFails, v.Status)
+	require.Equal(t, "maxCostUsd", v.Failure.Limit)
+	require.EqualValues(t, 2000, v.Failure.Used)
+	require.Len(t, w.model.seen(), 2)
+}

@@ -357,8 +357,13 @@ func (d *driver) env(ctx context.Context, c *choice) session.Env {
 	s := d.m.State()
 	env := session.Env{At: max(d.e.Now(), s.At), Driver: d.drives() && d.head.Quarantine == nil}
 	w := wanted{config: s.Config, revision: s.ConfigRevision, model: s.Config.Model, tools: env.Driver}
-	if s.Active != nil {
-		w.model = s.Active.Model
+	if r := s.Active; r != nil {
+		w.model = r.Model
+		if len(r.Approvals) > 0 {
+			// What an approval covers is the definition as it is now, not as
+			// it was a moment ago.
+			d.offer.at = 0
+		}
 	}
 	for _, cmd := range c.commands {
 		switch cmd := cmd.(type) {
@@ -383,5 +388,6 @@ func (d *driver) env(ctx context.Context, c *choice) session.Env {
 		}
 	}
 	env.Offer, env.InputLimit, env.Priced = d.offer.offer, d.offer.info.InputLimit, d.offer.info.Priced
+	env.InputPrice, env.OutputPrice = d.offer.info.InputPrice, d.offer.info.OutputPrice
 	return env
 }
