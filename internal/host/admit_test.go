@@ -31,7 +31,7 @@ func TestAnAdmissionOwesADriver(t *testing.T) {
 		f, k := w.front(ctx), key("s")
 		f.open(ctx, k, config())
 		h := w.head(ctx, k)
-		require.Empty(t, h.Drive.Status)
+		require.Equal(t, host.Drive{Status: host.DriveIdle}, h.Drive)
 		require.Zero(t, h.DueAt)
 
 		f.submit(ctx, k, "hi")

@@ -502,6 +502,35 @@ func TestTasksEndWhenThereIsNothingToDo(t *testing.T) {
 	})
 }
 
+// Where there is a crowd a session that has nothing to do is not kept for long,
+// and what wakes at once is woken in portions.
+func TestACrowd(t *testing.T) {
+	t.Parallel()
+	lab{model: func(sim *simsched.Sim) generate { return asks(sim, 1, "nap", call("n", "sleep", `{"seconds":1000}`)) }}.play(t, func(ctx context.Context, w *labWorld) {
+		const n = 1200
+		for i := range n {
+			k := key(fmt.Sprint("s", i))
+			w.must(ctx, k, &session.OpenSession{Inc: "i", Config: config("sleep"), Asked: asked("")}, &session.RequestRun{Input: text("nap"), Asked: asked("")})
+		}
+		require.EqualValues(t, n, w.engine.Live())
+		w.sleep(ctx, 10_000)
+		require.LessOrEqual(t, w.engine.Live(), int64(1000))
+		w.sleep(ctx, 500_000)
+		require.Zero(t, w.engine.Live())
+		most := int64(0)
+		for range 60 {
+			w.sleep(ctx, 10_000)
+			most = max(most, w.engine.Live())
+		}
+		require.Less(t, most, int64(1150))
+		for i := range n {
+			rec, err := w.engine.RunRow(ctx, key(fmt.Sprint("s", i)), 1)
+			require.NoError(t, err)
+			require.Equal(t, session.RunDone, rec.Status)
+		}
+	})
+}
+
 // A clock that goes back: what is written does not.
 func TestAClockThatGoesBack(t *testing.T) {
 	t.Parallel()

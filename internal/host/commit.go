@@ -102,11 +102,8 @@ func (d *driver) settle(ctx context.Context) bool {
 			d.later("reload", err)
 			return false
 		}
-	case errors.Is(err, ErrFull):
-		d.unsure = nil
-		d.m.Drop()
-		d.later("commit", err)
 	default:
+		// A full disk, too, says nothing of what was sent before.
 		if a.tries++; a.tries > unsureMost {
 			d.broken = unavailable(err)
 			d.e.ails(d.key, "commit", err)
@@ -119,22 +116,29 @@ func (d *driver) settle(ctx context.Context) bool {
 }
 
 // send writes a commit, the same bytes again while its outcome is not known: a
-// landed write is recognised by its id.
+// landed write is recognised by its id. That the disk is full answers for a
+// first try alone: one before it may have landed.
 func (d *driver) send(ctx context.Context, c Commit, times int) error {
-	var err error
+	var unknown error
 	for i := range times {
 		if i > 0 && d.e.d.Sched.Sleep(ctx, int64(10)<<i) != nil {
-			return err
+			break
 		}
-		if err = d.e.d.Log.Commit(ctx, c); err == nil {
+		err := d.e.d.Log.Commit(ctx, c)
+		if err == nil {
 			return nil
 		}
-		var conflict *Conflict
-		if errors.As(err, &conflict) || errors.Is(err, ErrFull) {
+		conflict, ok := errors.AsType[*Conflict](err)
+		switch {
+		case ok && conflict.Head.Rev == c.Head.Rev && conflict.Head.Write == c.Head.Write:
+			return nil
+		case ok || errors.Is(err, ErrFull) && unknown == nil:
 			return err
 		}
+		// Not wrapped: it must not be taken for a full disk's plain answer.
+		unknown = errors.New("the outcome is not known: " + err.Error())
 	}
-	return err
+	return unknown
 }
 
 // writeHead writes the head alone, or with the listing document: it moves rev

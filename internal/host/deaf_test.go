@@ -123,6 +123,37 @@ func TestAToolThatIgnoresItsDeadline(t *testing.T) {
 	}
 }
 
+// A lookup that hangs is not knowing, after a tool's time and no more.
+func TestALookupThatHangs(t *testing.T) {
+	t.Parallel()
+	lab{model: usesDeaf, options: host.Options{ToolMs: 20_000}, specs: func(sim *simsched.Sim) []tool.Spec {
+		return []tool.Spec{{
+			Name: "t.deaf", Kind: tool.KindRead, Description: "is looked up", Parameters: anything,
+			Run: func(ctx context.Context, _ host.ToolCall) (host.ToolResult, error) {
+				return host.ToolResult{}, sim.Sleep(ctx, ident.Hour)
+			},
+			Lookup: func(ctx context.Context, _ host.ToolCall) (host.ToolResult, bool, error) {
+				check(sim.Sleep(context.WithoutCancel(ctx), ident.Hour))
+				return host.ToolResult{Text: "much too late"}, true, nil
+			},
+		}}
+	}}.play(t, func(ctx context.Context, w *labWorld) {
+		k := key("s")
+		w.open(ctx, k, config("t.*"))
+		id := w.submit(ctx, k, "go")
+		w.sleep(ctx, 1000)
+		w.crash(ctx)
+		w.start(w.group(ctx))
+		w.untilIdle(ctx, k)
+		v := w.run(ctx, k, id)
+		require.Equal(t, session.RunDone, v.Status)
+		require.InDelta(t, 1000+20_000+5000, int64(v.CompletedAt-v.AcceptedAt), 200)
+		calls, err := w.engine.Calls(ctx, k, id)
+		require.NoError(t, err)
+		require.Equal(t, session.CallUnknown, calls[0].Status)
+	})
+}
+
 // T41: a stop does not wait for what does not let itself be stopped, and the next
 // start does not take it for a crash.
 func TestAStopDoesNotWaitForTheDeaf(t *testing.T) {

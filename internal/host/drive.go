@@ -41,6 +41,7 @@ func (d *driver) owe(head *Head, rd machine.Ready, env session.Env) {
 		// What is in flight on an idle head nobody performs: its session was
 		// frozen, and is released.
 		if !rd.Work && len(s.InFlight()) == 0 {
+			head.Drive.Status = DriveIdle
 			return
 		}
 		head.Drive = Drive{Epoch: head.Drive.Epoch + 1, Status: DriveStarting}
@@ -81,10 +82,17 @@ func (d *driver) driveStatus(rd machine.Ready) (string, ident.Instant) {
 	return DriveIdle, 0
 }
 
-// park answers an admission that woke a driver which then finds nothing to
-// write: the head says how things stand, or it would be owed a driver for ever.
+// park answers an admission that woke a driver, or ended what it was at, where
+// that finds nothing to write: the head says how things stand, or it would be
+// owed a driver for ever.
 func (d *driver) park(ctx context.Context, rd machine.Ready, env session.Env, c *choice) {
-	owed := d.head.Drive.Status == DriveStarting || d.head.Drive.Status == DriveWaking
+	owed := false
+	switch d.head.Drive.Status {
+	case DriveStarting, DriveWaking:
+		owed = true
+	case DriveRunning:
+		owed = len(rd.State.InFlight()) == 0
+	}
 	if !owed || !env.Driver || c.person || d.head.Rev == 0 || d.owes {
 		return
 	}

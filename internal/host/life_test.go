@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -279,7 +280,7 @@ func TestFiftyCommandsAtOneHead(t *testing.T) {
 				done[i] = w.sim.NewSignal()
 				w.sim.Go(ctx, "person", func(ctx context.Context) {
 					e := []*labWorld{w, f}[i%2]
-					var c session.Command = &session.RequestRun{Input: text(fmt.Sprint(i)), Asked: asked(fmt.Sprint("r", i))}
+					var c session.Command = &session.RequestRun{Input: text(strconv.Itoa(i)), Asked: asked(fmt.Sprint("r", i))}
 					if i%4 < 2 {
 						c = &session.CancelRun{Run: 1, Asked: asked(fmt.Sprint("c", i))}
 					}

@@ -44,24 +44,31 @@ func (d *driver) ensure(ctx context.Context) error {
 }
 
 func (d *driver) load(ctx context.Context) error {
-	head, err := d.e.d.Log.Head(ctx, d.key)
-	if errors.Is(err, ErrNotFound) {
+	for try := 0; ; try++ {
+		head, err := d.e.d.Log.Head(ctx, d.key)
+		if errors.Is(err, ErrNotFound) {
+			d.m = machine.New(session.State{})
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if d.meta, err = d.e.d.Log.Meta(ctx, d.key); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		d.head = head
+		err = d.claim(ctx)
+		if _, ok := errors.AsType[*Conflict](err); ok && try < sends {
+			continue // it moves: an admission elsewhere, or another driver
+		}
+		if err != nil {
+			return err
+		}
+		break
+	}
+	if d.head.Status == StatusDeleting {
 		d.m = machine.New(session.State{})
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if d.meta, err = d.e.d.Log.Meta(ctx, d.key); err != nil && !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	d.head = head
-	if head.Status == StatusDeleting {
-		d.m = machine.New(session.State{})
-		return nil
-	}
-	if err := d.claim(ctx); err != nil {
-		return err
 	}
 	s, err := d.fold(ctx, session.State{}, d.head.Seq)
 	d.m = machine.New(s)

@@ -188,7 +188,7 @@ func TestAcceptedWorkThatFails(t *testing.T) {
 // and the same token, so that "begun already" is success.
 func TestAStartIsFoundAgain(t *testing.T) {
 	t.Parallel()
-	for at := int64(0); at < 60; at++ {
+	for at := range int64(60) {
 		given, times := map[string]host.ToolCall{}, map[string]int{}
 		tokens := map[string]bool{}
 		lab{seed: uint64(at), specs: laterTools(given, times), model: func(sim *simsched.Sim) generate {

@@ -131,16 +131,20 @@ func (l lab) play(t *testing.T, story func(ctx context.Context, w *labWorld)) {
 	if l.deps != nil {
 		l.deps(sim, &w.deps)
 	}
-	t.Cleanup(func() {
-		if t.Failed() || !l.reports {
-			require.Empty(t, w.reports)
+	defer func() {
+		if t.Failed() {
+			trace := sim.Trace()
+			t.Logf("reports: %s\nand last:\n%s", strings.Join(w.reports, "\n"), trace[max(0, len(trace)-4000):])
 		}
-	})
+	}()
 	require.NoError(t, sim.Run(t.Context(), func(ctx context.Context) {
 		w.start(w.group(ctx))
 		story(ctx, w)
 		require.NoError(t, w.engine.Stop(ctx))
 	}), "seed %d", l.seed)
+	if !l.reports {
+		require.Empty(t, w.reports)
+	}
 }
 
 // group makes the context of a new process.
@@ -180,9 +184,9 @@ func (w *labWorld) submit(ctx context.Context, k host.Key, input string) ident.R
 	return w.must(ctx, k, &session.RequestRun{Input: text(input), Asked: asked("")}).Replies[0].Run
 }
 
-// until waits, as clients do, for at most a simulated day.
+// until waits, as clients do, for at most a simulated hour.
 func (w *labWorld) until(ctx context.Context, k host.Key, what string, ok func(s *session.State) bool) session.State {
-	end := w.sim.Now().Add(ident.Day)
+	end := w.sim.Now().Add(ident.Hour)
 	for {
 		d, err := w.engine.View(ctx, k)
 		if err == nil && ok(&d.State) {

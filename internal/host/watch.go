@@ -76,10 +76,10 @@ func (d *driver) lookAround(ctx context.Context, now ident.Instant) {
 	case every == 0:
 		d.lookAt = 0
 		return
-	case d.lookAt == 0:
+	case d.lookAt == 0 || now >= d.lookAt && d.unsure != nil:
 		d.lookAt = now.Add(every)
 		return
-	case now < d.lookAt || d.unsure != nil:
+	case now < d.lookAt:
 		return
 	}
 	d.lookAt = now.Add(every)

@@ -3,6 +3,7 @@ package host_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -124,7 +125,7 @@ func TestTheHighMark(t *testing.T) {
 func TestTheContextLimitInTheMidstOfARun(t *testing.T) {
 	t.Parallel()
 	for limits, want := range map[int]string{1: session.RunDone, 2: session.RunDone, 3: session.RunFails} {
-		t.Run(fmt.Sprint(limits), func(t *testing.T) {
+		t.Run(strconv.Itoa(limits), func(t *testing.T) {
 			t.Parallel()
 			var summaries []host.ModelRequest
 			ran := map[string]int{}
@@ -242,7 +243,7 @@ func TestRequestsExtendOneAnother(t *testing.T) {
 func TestToolsThatChangeWhileARunIsParked(t *testing.T) {
 	t.Parallel()
 	ran := map[string]int{}
-	lab{specs: slowTools(10, ran), model: func(sim *simsched.Sim) generate { return gated(sim) }}.play(t, func(ctx context.Context, w *labWorld) {
+	lab{specs: slowTools(10, ran), model: gated}.play(t, func(ctx context.Context, w *labWorld) {
 		k := key("s")
 		w.open(ctx, k, config("t.*"))
 		id := w.submit(ctx, k, "go")
