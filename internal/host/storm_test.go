@@ -49,6 +49,7 @@ type storm struct {
 	tokens   []string // of joined calls, to be settled from outside
 	ran      map[string]int
 	by       map[string]host.ToolCall // operations that must not run twice
+	answered map[string]int           // by which process, of turns
 	wrong    []string
 	sent     map[string]bool // writes that were tried
 	decided  map[string]bool // approvals that were answered, by their session and id
@@ -108,6 +109,11 @@ func (s *storm) generate(ctx context.Context, req host.ModelRequest, sink func(h
 	h := fnv.New64a()
 	fmt.Fprint(h, s.seed, req.Session, input, turn, len(req.Messages))
 	pick := rand.New(rand.NewPCG(h.Sum64(), 1))
+	// I11: what this process has answered already it must not ask again.
+	name := string(req.Session) + " " + req.Attempt[:strings.LastIndex(req.Attempt, "/")]
+	if s.answered[name] == s.process {
+		s.wrong = append(s.wrong, name+" is generated again")
+	}
 	sink(host.Delta{Part: "text", Text: "hm "})
 	if err := s.sim.Sleep(ctx, 5+int64(pick.IntN(60))); err != nil {
 		return host.ModelResult{}, err
@@ -116,9 +122,11 @@ func (s *storm) generate(ctx context.Context, req host.ModelRequest, sink func(h
 	case s.chance(3) && !s.over:
 		return host.ModelResult{}, &host.Fault{Class: host.ClassServer, Message: "503", Sent: true}
 	case turn >= 3 || req.NoTools:
+		s.answered[name] = s.process
 		return said("enough")
 	}
 	x := fmt.Sprintf(`{"x":"%d"}`, pick.IntN(1000))
+	s.answered[name] = s.process
 	switch pick.IntN(8) {
 	case 0:
 		return said("reading", call("a", "t.read", x), call("b", "t.read", x), call("c", "t.once", x))
@@ -213,7 +221,7 @@ func (s *storm) person(ctx context.Context, k host.Key) {
 	}
 	s.ask(ctx, k, func() session.Command {
 		c := config("t.*", "sleep")
-		c.Limits.MaxTurns = 6
+		c.Limits.MaxTurns = 2 + int64(s.choose(4))
 		return &session.OpenSession{Inc: "i-" + string(k.Session), Config: c, Asked: asked("")}
 	})
 	for range 7 {
@@ -356,8 +364,19 @@ func (s *storm) rage(ctx context.Context) {
 	for s.dead {
 		check(s.sim.Sleep(ctx, 100))
 	}
+	// Nobody asks any more: it must come to rest by itself (I9).
+	for range 600 {
+		check(s.sim.Sleep(ctx, 1000))
+		resting := true
+		for _, k := range s.sessions {
+			resting = resting && s.head(ctx, k).Drive.Status == host.DriveIdle
+		}
+		if resting {
+			return
+		}
+	}
 	for _, k := range s.sessions {
-		s.untilIdle(ctx, k)
+		require.Equal(s.t, host.DriveIdle, s.head(ctx, k).Drive.Status, "%s does not come to rest\n%s", k, s.dump(ctx, k))
 	}
 }
 
@@ -416,6 +435,7 @@ func (s *storm) ended(ctx context.Context, k host.Key, runs ident.RunID) {
 			switch st.Status {
 			case host.SteerUndelivered:
 				require.NotEqual(s.t, session.RunDone, v.Status, "a completed run has no undelivered steer")
+				require.False(s.t, v.Failure != nil && v.Failure.Kind == session.FailLimit, "one ended by a limit neither")
 			case host.SteerRequeued:
 				require.NotZero(s.t, s.run(ctx, k, st.Next).CompletedAt)
 			}
@@ -441,7 +461,7 @@ func playStorm(t *testing.T, seed uint64) *storm {
 			t.Logf("this was storm %d; again with: go test -run TestStorm ./internal/host -storm %d", seed, seed)
 		}
 	}()
-	s := &storm{seed: seed, ran: map[string]int{}, by: map[string]host.ToolCall{}, decided: map[string]bool{}, sent: map[string]bool{}}
+	s := &storm{seed: seed, ran: map[string]int{}, by: map[string]host.ToolCall{}, decided: map[string]bool{}, sent: map[string]bool{}, answered: map[string]int{}}
 	lab{
 		seed: seed, reports: true, specs: s.specs, options: host.Options{IdleMs: 400, SweepMs: 500, CheckpointAt: 8 << 10},
 		model:  func(*simsched.Sim) generate { return s.generate },
