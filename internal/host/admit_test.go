@@ -247,3 +247,22 @@ func TestADriverHearsOfAdmissionsElsewhere(t *testing.T) {
 		require.NoError(t, f.engine.Stop(ctx))
 	})
 }
+
+// A command that the core does not survive is refused; the log is sound, so its
+// session is not frozen for it.
+func TestACommandThatDoesNotGo(t *testing.T) {
+	t.Parallel()
+	lab{reports: true}.play(t, func(ctx context.Context, w *labWorld) {
+		f, k := w.front(ctx), key("s")
+		w.open(ctx, k, config())
+		_, err := f.do(ctx, k, &session.Resume{}) // only drivers may
+		requireCode(t, err, session.CodeInvalid)
+		require.Len(t, w.reports, 1)
+		_, err = f.do(ctx, k, (*session.SteerRun)(nil)) // not even that
+		require.ErrorIs(t, err, host.ErrUnavailable)
+		require.Nil(t, w.head(ctx, k).Quarantine)
+		f.submit(ctx, k, "hi")
+		w.untilIdle(ctx, k)
+		require.NoError(t, f.engine.Stop(ctx))
+	})
+}

@@ -29,7 +29,9 @@ func (d *driver) ensure(ctx context.Context) error {
 	}
 	if err := d.load(ctx); err != nil {
 		d.broken = unavailable(err)
-		d.e.ails(d.key, "load", err)
+		if ctx.Err() == nil {
+			d.e.ails(d.key, "load", err)
+		}
 		return d.broken
 	}
 	d.loaded = true

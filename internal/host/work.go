@@ -267,6 +267,10 @@ func (d *driver) try(ctx context.Context, c *choice) ([]machine.Result, verdict,
 		if old, readErr := d.outdated(ctx, c); old && readErr == nil {
 			return nil, moved, nil // no evidence against the log
 		}
+		if c.person && d.sound(env) {
+			d.e.d.Report(d.key, "command", err)
+			return nil, decided, &session.Rejection{Code: session.CodeInvalid, Message: "this command cannot be taken: a fault of this server, which is reported"}
+		}
 		return nil, decided, d.freeze(ctx, err)
 	}
 	// What a person sent as one is decided as one: a refused command beside one
@@ -314,6 +318,14 @@ func (d *driver) failed(ctx context.Context, err error, c *choice) error {
 	}
 	d.m.Drop()
 	return unavailable(err)
+}
+
+// sound says that the session goes on by itself: a command that does not go
+// with it is the command's trouble, or ours, and no reason to freeze it.
+func (d *driver) sound(env session.Env) bool {
+	_, err := d.stepMachine(env, &projector{}, []session.Command{&session.Wake{}})
+	d.m.Drop()
+	return err == nil
 }
 
 // outdated says whether what was decided without a write was decided on a state
