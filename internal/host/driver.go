@@ -293,6 +293,13 @@ func (d *driver) handle(ctx context.Context) {
 	}
 	for len(d.rest) > 0 && d.broken == nil {
 		m := d.rest[0]
+		if m.call != nil {
+			// A person's command is answered on its own: its refusal or its
+			// conflict must not depend on a neighbour's.
+			if d.step(ctx); d.broken != nil {
+				return
+			}
+		}
 		d.rest = d.rest[1:]
 		switch {
 		case m.watch != nil:
@@ -302,9 +309,6 @@ func (d *driver) handle(ctx context.Context) {
 		case m.outcome != nil:
 			d.take(m.outcome)
 		case m.call != nil:
-			// A person's command is answered on its own: its refusal or its
-			// conflict must not depend on a neighbour's.
-			d.step(ctx)
 			d.serve(ctx, m)
 		}
 	}

@@ -102,6 +102,32 @@ func TestACommandThatTakesTheWorkOver(t *testing.T) {
 	})
 }
 
+// T32: a call that takes longer than a head is valid is not taken for one whose
+// driver is gone: the driver says that it is at work.
+func TestALongCallIsNotTakenOver(t *testing.T) {
+	t.Parallel()
+	ran := map[string]int{}
+	lab{specs: slowTools(20*ident.Minute, ran), options: host.Options{WatchMs: 1000, ToolMs: ident.Hour}, model: func(sim *simsched.Sim) generate {
+		return asks(sim, 10, "go", call("a", "t.write", `{}`))
+	}}.play(t, func(ctx context.Context, w *labWorld) {
+		k := key("s")
+		other := host.New(w.deps, w.options)
+		check(other.Start(simsched.WithGroup(ctx, "other")))
+		w.open(ctx, k, never("t.*"))
+		id := w.submit(ctx, k, "go")
+		w.untilIdle(ctx, k)
+		require.Equal(t, session.RunDone, w.run(ctx, k, id).Status)
+		for op, n := range ran {
+			require.Equal(t, 1, n, op)
+		}
+		calls, err := w.engine.Calls(ctx, k, id)
+		require.NoError(t, err)
+		require.Equal(t, session.CallCompleted, calls[0].Status)
+		require.EqualValues(t, 1, w.head(ctx, k).Drive.Epoch)
+		require.NoError(t, other.Stop(ctx))
+	})
+}
+
 // T38: a command whose process dies between its commit and its answer, or
 // before, is sent again: nothing is left half reserved, and it is the same run.
 func TestACommandSentAgainAfterACrash(t *testing.T) {
@@ -150,7 +176,7 @@ func TestACommandSentAgainAfterACrash(t *testing.T) {
 func TestAWeekOfWaiting(t *testing.T) {
 	t.Parallel()
 	ran := map[string]int{}
-	lab{specs: slowTools(10, ran), model: gated}.play(t, func(ctx context.Context, w *labWorld) {
+	lab{specs: slowTools(10, ran), model: gated, options: host.Options{SweepMs: ident.Minute}}.play(t, func(ctx context.Context, w *labWorld) {
 		k := key("s")
 		c := config("t.*")
 		c.Limits.MaxSeconds = 60
@@ -218,7 +244,8 @@ func TestAForcedCloseEndsIt(t *testing.T) {
 			t.Parallel()
 			given, times := map[string]host.ToolCall{}, map[string]int{}
 			lab{
-				specs: func(sim *simsched.Sim) []tool.Spec { return append(plain(sim), laterTools(given, times)(sim)...) },
+				options: host.Options{SweepMs: ident.Minute},
+				specs:   func(sim *simsched.Sim) []tool.Spec { return append(plain(sim), laterTools(given, times)(sim)...) },
 				model: func(sim *simsched.Sim) generate {
 					switch what {
 					case "model":

@@ -224,7 +224,8 @@ type Screened struct {
 }
 
 // Tools offers, screens and runs tools. Implementations are safe for
-// concurrent use.
+// concurrent use. Offer and Screen are asked in the midst of a session's work
+// and answer from memory: they wait for nobody.
 type Tools interface {
 	// Offer returns the tools that a config grants and that are served now,
 	// sorted by name, gates decided by the config's policy.

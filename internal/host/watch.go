@@ -92,6 +92,23 @@ func (d *driver) lookAround(ctx context.Context, now ident.Instant) {
 	}
 	d.watchers.tell(d.head.Seq)
 	d.woken = d.woken || old && d.drives()
+	if left := int64(d.head.DueAt - now); d.claimed && len(d.flights) > 0 && left < runningDueMs/2 {
+		d.extend(ctx, now)
+	}
+}
+
+// extend says that this driver is at work: others take the session over when
+// its head is overdue.
+func (d *driver) extend(ctx context.Context, now ident.Instant) {
+	if d.head.Drive.Status != DriveRunning {
+		return
+	}
+	head := d.head
+	head.DueAt = now.Add(runningDueMs)
+	if err := d.writeHead(ctx, head, nil); err != nil {
+		// The next look finds out what has come between.
+		d.tell("extend", err)
+	}
 }
 
 // refresh catches up with other writers' commits where there are any: what a
