@@ -415,6 +415,34 @@ func TestADeletionThatIsCutShort(t *testing.T) {
 	})
 }
 
+// I18: a deletion that fails after the head is gone, as one that goes piece by
+// piece may, is still brought to its end.
+func TestADeletionThatFailsBehindItsHead(t *testing.T) {
+	t.Parallel()
+	var deletes int
+	lab{reports: true, inject: func(*simsched.Sim) memory.Injector {
+		return func(_ context.Context, op memory.Op, when memory.When) error {
+			if op.Name == "log.delete" && when == memory.After {
+				if deletes++; deletes < 4 {
+					return errIO
+				}
+			}
+			return nil
+		}
+	}}.play(t, func(ctx context.Context, w *labWorld) {
+		k := key("s")
+		w.open(ctx, k, config())
+		w.must(ctx, k, &session.CloseSession{Asked: asked("")})
+		require.NoError(t, w.engine.Delete(ctx, k))
+		_, err := w.store.Head(ctx, k)
+		require.ErrorIs(t, err, host.ErrNotFound)
+		w.must(ctx, k, &session.OpenSession{Inc: "another", Config: config(), Asked: asked("")})
+		w.sleep(ctx, 20*ident.Minute)
+		require.Equal(t, 4, deletes, "until it went through")
+		require.Equal(t, "another", w.head(ctx, k).Inc)
+	})
+}
+
 // A person's command that cannot be written is refused, and harms nobody.
 func TestACommandThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
@@ -507,7 +535,7 @@ func TestTasksEndWhenThereIsNothingToDo(t *testing.T) {
 func TestACrowd(t *testing.T) {
 	t.Parallel()
 	lab{model: func(sim *simsched.Sim) generate { return asks(sim, 1, "nap", call("n", "sleep", `{"seconds":1000}`)) }}.play(t, func(ctx context.Context, w *labWorld) {
-		const n = 1200
+		const n = 1050
 		for i := range n {
 			k := key(fmt.Sprint("s", i))
 			w.must(ctx, k, &session.OpenSession{Inc: "i", Config: config("sleep"), Asked: asked("")}, &session.RequestRun{Input: text("nap"), Asked: asked("")})

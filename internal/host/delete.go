@@ -40,16 +40,31 @@ func (d *driver) purge(ctx context.Context) error {
 		err = d.e.d.Purge(ctx, d.key)
 	}
 	if err == nil {
-		err = d.e.d.Log.Delete(ctx, d.key, d.head.Inc)
-	}
-	if err != nil {
-		d.e.ails(d.key, "delete", err)
+		d.e.purges.Store(d.key, d.head.Inc)
+		d.purgeLog(ctx)
 	} else {
-		d.e.heals(d.key)
+		d.e.ails(d.key, "delete", err)
 	}
 	// Whatever has come of it, this task has nothing more to do with it.
 	d.broken = notFound()
 	return nil
+}
+
+// purgeLog deletes what is left of an incarnation, if there is one to be
+// deleted. The head may be gone already when that fails, and would then not
+// bring anybody back: so it is remembered here, and by the store at its start.
+func (d *driver) purgeLog(ctx context.Context) {
+	v, ok := d.e.purges.Load(d.key)
+	if !ok {
+		return
+	}
+	inc, _ := v.(string)
+	if err := d.e.d.Log.Delete(ctx, d.key, inc); err != nil {
+		d.e.ails(d.key, "delete", err)
+		return
+	}
+	d.e.purges.Delete(d.key)
+	d.e.heals(d.key)
 }
 
 // rewriteMeta changes the listing document alone. It moves the head, so that

@@ -90,6 +90,7 @@ type Engine struct {
 	drivers  sync.Map // Key → *driver
 	troubles sync.Map // Key → *trouble
 	kept     sync.Map // Key → []outcome: of a task that broke down, for the next
+	purges   sync.Map // Key → incarnation whose deletion is under way
 	stopping atomic.Bool
 	live     atomic.Int64 // sessions in hand
 	// base is what Start was given: the life of every session's task, which

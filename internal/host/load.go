@@ -27,6 +27,10 @@ func (d *driver) ensure(ctx context.Context) error {
 	if d.loaded || d.broken != nil {
 		return d.broken
 	}
+	woken := slices.ContainsFunc(d.rest, func(m message) bool { return m.wake })
+	if woken {
+		d.purgeLog(ctx)
+	}
 	if err := d.load(ctx); err != nil {
 		d.broken = unavailable(err)
 		if ctx.Err() == nil {
@@ -36,7 +40,7 @@ func (d *driver) ensure(ctx context.Context) error {
 	}
 	d.loaded = true
 	if d.head.Status == StatusDeleting {
-		if slices.ContainsFunc(d.rest, func(m message) bool { return m.wake }) {
+		if woken {
 			return d.purge(ctx)
 		}
 		return nil // the sweep sees to what is left of it

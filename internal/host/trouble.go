@@ -65,7 +65,7 @@ func (e *Engine) owed(now ident.Instant) (keys []Key, ailing int) {
 		key, _ := k.(Key)
 		t, _ := v.(*trouble)
 		ailing++
-		if t.owed && now >= t.until {
+		if _, driven := e.drivers.Load(key); !driven && t.owed && now >= t.until {
 			// Asked for once a pause: how it goes is told by another trouble.
 			if e.troubles.CompareAndSwap(k, v, &trouble{pause: t.pause, until: t.until, said: t.said}) {
 				keys = append(keys, key)
@@ -73,8 +73,14 @@ func (e *Engine) owed(now ident.Instant) (keys []Key, ailing int) {
 		}
 		return true
 	})
+	e.purges.Range(func(k, _ any) bool {
+		if key, _ := k.(Key); !e.paused(key, now) {
+			keys = append(keys, key)
+		}
+		return true
+	})
 	slices.SortFunc(keys, compareKeys)
-	return keys, ailing
+	return slices.Compact(keys), ailing
 }
 
 func compareKeys(a, b Key) int {
