@@ -187,9 +187,9 @@ func TestASessionThatCannotBeLoaded(t *testing.T) {
 		w.submit(ctx, k, "nap")
 		w.sleep(ctx, 1000)
 		w.spoil(ctx, k, `"kind":"run.teleported","v":1,"data":{}`)
-		heads := ops["log.head"]
+		heads := ops["log.open"]
 		w.sleep(ctx, ident.Hour)
-		require.Less(t, ops["log.head"]-heads, 140)
+		require.Less(t, ops["log.open"]-heads, 140)
 		require.Len(t, w.reports, 1)
 		_, err := w.engine.View(ctx, k)
 		require.ErrorIs(t, err, session.ErrNewer)
@@ -439,20 +439,20 @@ func TestTasksEndWhenThereIsNothingToDo(t *testing.T) {
 		requireCode(t, err, session.CodeNotFound)
 		k := key("s")
 		w.open(ctx, k, config())
-		heads := ops["log.head"]
+		heads := ops["log.open"]
 		for range 5 {
 			w.sleep(ctx, ident.Minute)
 			_, err = w.engine.View(ctx, k)
 			require.NoError(t, err)
 		}
-		require.Equal(t, heads, ops["log.head"], "its state is at hand")
+		require.Equal(t, heads, ops["log.open"], "its state is at hand")
 		w.sleep(ctx, 3*ident.Minute)
 		_, err = w.engine.View(ctx, k)
 		require.NoError(t, err)
-		require.Equal(t, heads+1, ops["log.head"], "loaded again")
+		require.Equal(t, heads+1, ops["log.open"], "loaded again")
 		_, err = w.engine.View(ctx, key("nobody"))
 		requireCode(t, err, session.CodeNotFound)
-		require.Equal(t, heads+2, ops["log.head"])
+		require.Equal(t, heads+2, ops["log.open"])
 	})
 }
 
@@ -515,7 +515,7 @@ type shifted struct {
 
 func (s shifted) Now() ident.Instant { return s.Sim.Now().Add(-*s.back) }
 
-// I16: a meta document that is missing, a stash that fails and a checkpoint
+// I16: a stash that fails and a checkpoint
 // that cannot be read keep nobody from working.
 func TestWhatIsNotNeededMayFail(t *testing.T) {
 	t.Parallel()
@@ -523,8 +523,6 @@ func TestWhatIsNotNeededMayFail(t *testing.T) {
 		return func(_ context.Context, op memory.Op, when memory.When) error {
 			switch {
 			case when != memory.Before:
-			case op.Name == "log.meta":
-				return host.ErrNotFound
 			case strings.HasPrefix(op.Name, "stash.") && op.Name != "stash.sweep", strings.HasPrefix(op.Name, "checkpoints."):
 				return errors.New("no luck")
 			}

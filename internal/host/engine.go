@@ -24,6 +24,10 @@ type Deps struct {
 	Tools       Tools
 	Sched       Sched
 	Frames      Frames
+	// Waker starts and wakes the drivers of other processes. It is required
+	// with Options.AdmitOnly where somebody is to drive at once, and with
+	// Options.Sliced.
+	Waker Waker
 	// Keys sign promise tokens.
 	Keys Keyring
 	// Purge removes what a deleted session has outside these stores: its
@@ -51,6 +55,21 @@ type Options struct {
 	// AdmitOnly takes commands and leaves the work that follows to a driver in
 	// another process: nothing is claimed, resumed or swept here.
 	AdmitOnly bool
+	// Sliced drives a session only within Drive, for one slice at a time, as a
+	// machine elsewhere asks for it. Nothing is resumed or swept by itself.
+	Sliced bool
+	// SliceTurns is how many model calls a slice makes; 0 is as many as fit.
+	SliceTurns int
+	// RolloverSteps is after how many steps an activation gives way to the next
+	// (300), and RolloverMs after how long (30 days).
+	RolloverSteps uint64
+	RolloverMs    int64
+	// PurgeAgainMs is how long after a deletion content is looked for once more
+	// that a process wrote which knew nothing of it (20 min).
+	PurgeAgainMs int64
+	// Elsewhere says of a call's tool that it runs in a process of its own; nil
+	// is never.
+	Elsewhere func(def session.ToolDef) bool
 }
 
 func (o Options) withDefaults() Options {
@@ -67,6 +86,11 @@ func (o Options) withDefaults() Options {
 	set(&o.GraceMs, 5*ident.Second)
 	set(&o.LookMs, 5*ident.Second)
 	set(&o.CheckpointAt, 64<<10)
+	set(&o.RolloverMs, 30*ident.Day)
+	set(&o.PurgeAgainMs, 20*ident.Minute)
+	if o.RolloverSteps == 0 {
+		o.RolloverSteps = 300
+	}
 	o.ModelMs = min(o.ModelMs, 780*ident.Second)
 	return o
 }

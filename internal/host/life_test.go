@@ -342,7 +342,7 @@ func TestALostWakeUpIsFound(t *testing.T) {
 	lab{reports: true, options: host.Options{IdleMs: 100}, inject: func(*simsched.Sim) memory.Injector {
 		return func(_ context.Context, op memory.Op, when memory.When) error {
 			// The first look of the woken task takes it down.
-			if lost && op.Name == "log.head" && when == memory.Before {
+			if lost && op.Name == "log.open" && when == memory.Before {
 				lost = false
 				return errors.New("lost")
 			}

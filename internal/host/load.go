@@ -51,7 +51,7 @@ func (d *driver) ensure(ctx context.Context) error {
 
 func (d *driver) load(ctx context.Context) error {
 	for try := 0; ; try++ {
-		head, err := d.e.d.Log.Head(ctx, d.key)
+		head, meta, err := d.e.d.Log.Open(ctx, d.key)
 		if errors.Is(err, ErrNotFound) {
 			d.m = machine.New(session.State{})
 			return nil
@@ -59,10 +59,7 @@ func (d *driver) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if d.meta, err = d.e.d.Log.Meta(ctx, d.key); err != nil && !errors.Is(err, ErrNotFound) {
-			return err
-		}
-		d.head = head
+		d.head, d.meta = head, meta
 		err = d.claim(ctx)
 		if _, ok := errors.AsType[*Conflict](err); ok && try < sends {
 			continue // it moves: an admission elsewhere, or another driver
@@ -91,7 +88,7 @@ func (d *driver) load(ctx context.Context) error {
 
 // reload catches up with another writer's commits.
 func (d *driver) reload(ctx context.Context) error {
-	head, err := d.e.d.Log.Head(ctx, d.key)
+	head, meta, err := d.e.d.Log.Open(ctx, d.key)
 	gone := errors.Is(err, ErrNotFound)
 	if err != nil && !gone {
 		return unavailable(err)
@@ -111,10 +108,6 @@ func (d *driver) reload(ctx context.Context) error {
 	s := d.m.State()
 	if head.Inc != d.head.Inc || head.Seq < s.Seq {
 		s = session.State{}
-	}
-	meta, err := d.e.d.Log.Meta(ctx, d.key)
-	if err != nil && !errors.Is(err, ErrNotFound) {
-		return unavailable(err)
 	}
 	if head.Status != StatusDeleting {
 		s, err = d.fold(ctx, s, head.Seq)

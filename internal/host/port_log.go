@@ -182,6 +182,12 @@ type TodoRow struct {
 type Log interface {
 	// Head reads the head, strongly. ErrNotFound if there is none.
 	Head(ctx context.Context, key Key) (Head, error)
+	// Peek reads the head as it is or was a moment ago, at half the price: a
+	// hint that it has moved. ErrNotFound if there is none.
+	Peek(ctx context.Context, key Key) (Head, error)
+	// Open reads the head and the listing document (zero if there is none) in
+	// one read, strongly. ErrNotFound if there is no head.
+	Open(ctx context.Context, key Key) (Head, Meta, error)
 	// Commit writes the batch if the conditions hold. It returns a *Conflict
 	// (errors.As) if not, ErrFull (errors.Is) if there is no room. A commit
 	// whose Head.Write is already in the log has landed before: that is

@@ -35,17 +35,16 @@ type Signal interface {
 	Fired() bool
 }
 
-// Waker starts drivers and wakes parked ones by token. On AWS it is a state
-// machine engine; in one process it is a table.
+// Waker starts activations of a driver that runs elsewhere, and wakes parked
+// ones by token: on AWS a state machine engine. The driver of one process needs
+// none.
 type Waker interface {
 	// Start begins an activation named by incarnation and epoch. Starting the
 	// same name again while it is open is harmless; a name that has ended
 	// returns ErrEnded: the caller takes the next epoch.
 	Start(ctx context.Context, key Key, inc string, epoch uint64) error
-	// Park registers a token for an activation, good until the deadline (0:
-	// none).
-	Park(ctx context.Context, key Key, inc string, epoch uint64, deadline ident.Instant) (token string, err error)
-	// Complete wakes the holder of the token: once. ErrTokenDone if it was
+	// Complete wakes the holder of a token, which is what an activation that
+	// waits is known by: once. ErrTokenDone if it was
 	// completed before, ErrTokenTimedOut past its deadline, ErrTokenLost if it
 	// is not known.
 	Complete(ctx context.Context, token string) error

@@ -106,6 +106,27 @@ func (s *Store) Head(ctx context.Context, key host.Key) (head host.Head, err err
 	return head, err
 }
 
+// Peek implements host.Log.
+func (s *Store) Peek(ctx context.Context, key host.Key) (host.Head, error) {
+	return s.Head(ctx, key)
+}
+
+// Open implements host.Log.
+func (s *Store) Open(ctx context.Context, key host.Key) (head host.Head, meta host.Meta, err error) {
+	err = s.do(ctx, Op{Name: "log.open", Key: key}, func() error {
+		x := s.sessions[key]
+		if x == nil {
+			return host.ErrNotFound
+		}
+		head = copyHead(x.head)
+		if x.meta != nil {
+			meta = copyMeta(*x.meta)
+		}
+		return nil
+	})
+	return head, meta, err
+}
+
 // Commit implements host.Log.
 func (s *Store) Commit(ctx context.Context, c host.Commit) error {
 	op := Op{Name: "log.commit", Key: c.Key, Commit: &c}

@@ -78,7 +78,8 @@ func (w *Waker) Start(ctx context.Context, key host.Key, inc string, epoch uint6
 	})
 }
 
-// Park implements host.Waker.
+// Park makes a token for an activation that waits, good until the deadline (0:
+// without limit); the one before is lost. On AWS the machine makes it.
 func (w *Waker) Park(ctx context.Context, key host.Key, inc string, epoch uint64, deadline ident.Instant) (minted string, err error) {
 	a := Activation{key, inc, epoch}
 	err = w.do(ctx, Op{Name: "waker.park", Key: key}, func() (follow func(), err error) {

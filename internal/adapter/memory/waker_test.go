@@ -20,8 +20,9 @@ func TestWaker(t *testing.T) {
 		t.Helper()
 		now := clock()
 		tell := func() ident.Instant { return now }
+		w := memory.NewWaker(memory.WakerOptions{Now: tell})
 		return porttest.WakerWorld{
-			Waker: memory.NewWaker(memory.WakerOptions{Now: tell}), Now: tell,
+			Waker: w, Park: w.Park, Now: tell,
 			Advance: func(ms int64) { now = now.Add(ms) },
 		}
 	})

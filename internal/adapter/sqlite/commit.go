@@ -86,6 +86,25 @@ func (s *Store) Head(ctx context.Context, key host.Key) (host.Head, error) {
 	return found.head, nil
 }
 
+// Peek implements host.Log.
+func (s *Store) Peek(ctx context.Context, key host.Key) (host.Head, error) {
+	return s.Head(ctx, key)
+}
+
+// Open implements host.Log: of two reads, because no decision depends on the
+// listing document.
+func (s *Store) Open(ctx context.Context, key host.Key) (host.Head, host.Meta, error) {
+	head, err := s.Head(ctx, key)
+	if err != nil {
+		return host.Head{}, host.Meta{}, err
+	}
+	meta, err := s.Meta(ctx, key)
+	if err != nil && !errors.Is(err, host.ErrNotFound) {
+		return host.Head{}, host.Meta{}, err
+	}
+	return head, meta, nil
+}
+
 // Commit implements host.Log.
 func (s *Store) Commit(ctx context.Context, c host.Commit) error {
 	b, err := s.newBatch(ctx, c)

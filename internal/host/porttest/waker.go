@@ -1,6 +1,7 @@
 package porttest
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,7 +13,10 @@ import (
 // WakerWorld is a Waker with nothing started, and its clock.
 type WakerWorld struct {
 	Waker host.Waker
-	Now   func() ident.Instant
+	// Park makes an activation wait with a token, good until the deadline (0:
+	// without limit).
+	Park func(ctx context.Context, key host.Key, inc string, epoch uint64, deadline ident.Instant) (token string, err error)
+	Now  func() ident.Instant
 	// Advance lets time pass: at once where it is simulated.
 	Advance func(ms int64)
 }
@@ -66,7 +70,7 @@ func started(t *testing.T, w WakerWorld) host.Key {
 
 func park(t *testing.T, w WakerWorld, key host.Key, deadline ident.Instant) string {
 	t.Helper()
-	token, err := w.Waker.Park(t.Context(), key, inc, 1, deadline)
+	token, err := w.Park(t.Context(), key, inc, 1, deadline)
 	require.NoError(t, err)
 	require.NotEmpty(t, token)
 	return token
@@ -176,11 +180,11 @@ func wakerParkAgain(t *testing.T, w WakerWorld) {
 }
 
 func wakerParkNothing(t *testing.T, w WakerWorld) {
-	_, err := w.Waker.Park(t.Context(), keyOf("s1"), inc, 1, 0)
+	_, err := w.Park(t.Context(), keyOf("s1"), inc, 1, 0)
 	require.ErrorIs(t, err, host.ErrNotFound)
 	key := started(t, w)
 	require.NoError(t, w.Waker.End(t.Context(), key, inc, 1))
-	_, err = w.Waker.Park(t.Context(), key, inc, 1, 0)
+	_, err = w.Park(t.Context(), key, inc, 1, 0)
 	require.ErrorIs(t, err, host.ErrEnded)
 }
 
@@ -191,7 +195,7 @@ func wakerCancelled(t *testing.T, w WakerWorld) {
 	require.ErrorIs(t, w.Waker.Start(ctx, key, inc, 2), ctx.Err())
 	require.ErrorIs(t, w.Waker.Complete(ctx, token), ctx.Err())
 	require.ErrorIs(t, w.Waker.End(ctx, key, inc, 1), ctx.Err())
-	_, err := w.Waker.Park(ctx, key, inc, 1, 0)
+	_, err := w.Park(ctx, key, inc, 1, 0)
 	require.ErrorIs(t, err, ctx.Err())
 	_, err = w.Waker.Alive(t.Context(), key, inc, 2)
 	require.ErrorIs(t, err, host.ErrNotFound)
