@@ -84,6 +84,8 @@ func (w *world) event(env session.Env, before *session.State, en session.Entry) 
 		}
 	case *session.RunCancelled:
 		w.end(e.Run.String())
+	case *session.CommandDead:
+		w.end("message " + e.ID)
 	}
 	w.steering(en.Event)
 }

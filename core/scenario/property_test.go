@@ -125,6 +125,9 @@ func (c chaos) command() session.Command {
 	case 13:
 		return oneOf[session.Command](c, "rare", &session.CompactContext{Asked: c.asked()}, &session.Configure{Config: c.config(), IfRevision: -1}, &session.ForgetRemembered{Tool: "send"}, &session.CloseSession{}, &session.CloseSession{Force: c.chance(30, "force")})
 	}
+	if c.chance(50, "a dead one") {
+		return &session.NoteDead{Source: "inbox", ID: oneOf(c, "message", "m1", "m2", "m3"), Receives: 3, Code: "unavailable", Submission: c.asked().Submission.ID}
+	}
 	return &session.Wake{}
 }
 

@@ -13,6 +13,7 @@ type rows struct {
 	approvals map[ident.ApprovalID]session.SettledApproval
 	questions map[ident.QuestionID]session.Decided
 	promises  map[ident.PromiseID]session.Promise
+	dead      map[string]bool
 }
 
 func newRows() rows {
@@ -21,6 +22,7 @@ func newRows() rows {
 		approvals: map[ident.ApprovalID]session.SettledApproval{},
 		questions: map[ident.QuestionID]session.Decided{},
 		promises:  map[ident.PromiseID]session.Promise{},
+		dead:      map[string]bool{},
 	}
 }
 
@@ -49,6 +51,8 @@ func (r rows) complete(c session.Command) {
 		if row, ok := r.promises[c.Promise]; ok {
 			c.Settled = &row
 		}
+	case *session.NoteDead:
+		c.Noted = r.dead[c.ID]
 	}
 }
 
@@ -96,5 +100,7 @@ func (r rows) observe(before *session.State, en session.Entry, _ *session.State)
 				r.promises[e.Promise] = p
 			}
 		}
+	case *session.CommandDead:
+		r.dead[e.ID] = true
 	}
 }

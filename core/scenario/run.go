@@ -31,6 +31,7 @@ func verbs() map[string]handler {
 		"close":    verbClose,
 		"forget":   verbForget,
 		"release":  verbRelease,
+		"dead":     verbDead,
 		"model":    verbModel,
 		"tool":     verbTool,
 		"turns":    verbTurns,

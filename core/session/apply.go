@@ -152,6 +152,8 @@ func Admit(s *State, c Command, env Env) ([]Event, Reply, error) {
 		return s.admitEdit(c)
 	case *CompactContext:
 		return s.admitCompact(c)
+	case *NoteDead:
+		return s.admitDead(c)
 	case *Wake:
 		ev := s.due(env)
 		return ev, Reply{Same: len(ev) == 0}, nil

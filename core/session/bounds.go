@@ -29,6 +29,7 @@ const (
 	ToolTextMax     = 64 << 10 // bytes of a tool's text that the model reads
 	ErrorTextMax    = 16 << 10 // bytes of an error text
 	NoteMax         = 2000     // bytes of a decision's note; refused
+	DeadTextMax     = 200      // bytes of what is noted of a dead command; cut
 	SleepMax        = 365 * ident.Day
 	PromiseMax      = 365 * ident.Day
 	PromiseDefault  = ident.Day

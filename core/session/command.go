@@ -118,6 +118,20 @@ type (
 	}
 	// CompactContext asks for a summary of the oldest entries.
 	CompactContext struct{ Asked }
+	// NoteDead notes a command that came through a queue and is given up. Noted
+	// says that this message was noted before, from its row. Who is whose
+	// command it was.
+	NoteDead struct {
+		Source     string
+		ID         string
+		Command    string
+		Submission ident.SubmissionID
+		Receives   int64
+		Code       string
+		Detail     string
+		Noted      bool
+		Who
+	}
 )
 
 // Decision is one decision of a person. Edited replaces the arguments of the
@@ -293,6 +307,7 @@ func (*ForgetRemembered) command()  {}
 func (*SettlePromise) command()     {}
 func (*EditContext) command()       {}
 func (*CompactContext) command()    {}
+func (*NoteDead) command()          {}
 func (*Wake) command()              {}
 func (*Resume) command()            {}
 func (*ModelOutcome) command()      {}

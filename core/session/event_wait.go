@@ -207,6 +207,20 @@ const (
 	CutFailedRun = "failed_run"
 )
 
+// CommandDead notes that a command which came through a queue was given up: it
+// did not take effect, and nobody will try it again. Receives says how often it
+// was tried.
+type CommandDead struct {
+	Source     string             `json:"source"`               // of the message: inbox
+	ID         string             `json:"id"`                   // of the message
+	Command    string             `json:"command,omitempty"`    // method and path below the session, if the message could be read
+	Submission ident.SubmissionID `json:"submission,omitempty"` // its idempotency key, which is unused
+	Receives   int64              `json:"receives"`
+	Code       string             `json:"code"`
+	Detail     string             `json:"detail,omitempty"`
+	Who
+}
+
 // Kinds, in the order of the API's list.
 const (
 	KindSessionOpened      Kind = "session.opened"
@@ -249,13 +263,14 @@ const (
 	KindContextCut         Kind = "context.cut"
 	KindCompactionStarted  Kind = "context.compaction_started"
 	KindCompactionFailed   Kind = "context.compaction_failed"
+	KindCommandDead        Kind = "command.dead"
 )
 
 // Reserved are kinds that are named in the contract and written by no command
 // of this build.
 //
 //nolint:gochecknoglobals // a constant table
-var reserved = [...]Kind{"session.forked", "delivery.requested", "delivery.settled", "command.dead"}
+var reserved = [...]Kind{"session.forked", "delivery.requested", "delivery.settled"}
 
 // Reserved lists them.
 func Reserved() []Kind { return append([]Kind(nil), reserved[:]...) }

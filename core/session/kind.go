@@ -122,6 +122,9 @@ func (*CompactionStarted) Kind() Kind { return KindCompactionStarted }
 // Kind implements Event.
 func (*CompactionFailed) Kind() Kind { return KindCompactionFailed }
 
+// Kind implements Event.
+func (*CommandDead) Kind() Kind { return KindCommandDead }
+
 // Kinds lists every kind that this build writes, with a zero event of it.
 func Kinds() []Event {
 	return []Event{
@@ -165,5 +168,6 @@ func Kinds() []Event {
 		&ContextCut{},
 		&CompactionStarted{},
 		&CompactionFailed{},
+		&CommandDead{},
 	}
 }

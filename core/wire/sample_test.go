@@ -24,6 +24,8 @@ var sampleTexts = map[string]string{
 	"approval.decided/decided":     "person",
 	"baseUrl":                      "http://127.0.0.1:8080/v1",
 	"by":                           "ada", "class": "rate_limit", "code": "malformed_event", "compaction.mode": "auto", "content": "text",
+	"command": "POST /runs", "command.dead/code": "unavailable", "command.dead/detail": "HTTP 503 at the third try", "command.dead/id": "0f1d6a1e-58c2-4a8e-9a75-3f3c0a8f7f10",
+	"command.dead/source": "inbox", "command.dead/submission": "2f1c9c6e-5b0a-4d0e-9d55-0f2e5b6a7c81", "command.dead/via": "slack",
 	"closing.kind": "limit_exceeded", "closing.limit": "maxTurns", "closing.message": "the run has used its 50 turns",
 	"context.compaction_started/reason": "high_water",
 	"context.cut/mode":                  "summary",
@@ -60,7 +62,7 @@ var sampleNumbers = map[string]uint64{
 	"approval": 4, "at": 1790000000000, "atTokens": 120000, "attempt": 2, "cacheRead": 17900, "cacheWrite": 330, "call": 1, "closing.used": 50, "closing.value": 50, "configRevision": 2, "contextRevision": 41,
 	"costMicros": 9150, "deadline": 1790086400000, "deadlineMs": 10000, "durationMs": 3120, "entry": 41, "estimate": 18230, "expiresAt": 1790003600000, "failed": 118,
 	"from": 38, "input": 18230, "keep": 60000, "maxCostMicros": 2500000, "maxMessages": 200, "maxOutput": 4096, "maxRepeats": 3, "maxSeconds": 600, "maxTokens": 120000,
-	"maxToolRounds": 20, "maxTurns": 50, "next": 8, "notBefore": 1790000002000, "output": 412, "outputBytes": 15, "promise": 6, "promises": 6, "question": 2,
+	"maxToolRounds": 20, "maxTurns": 50, "next": 8, "notBefore": 1790000002000, "output": 412, "outputBytes": 15, "promise": 6, "promises": 6, "question": 2, "receives": 3,
 	"retryAt": 1790000020000, "revision": 3, "run": 7, "size": 48123, "sleepMs": 60000, "steering": 5, "through": 40, "timeoutMs": 30000, "toolset": 1,
 	"ttlMs": 3600000, "turn": 19, "used": 601, "value": 600,
 }

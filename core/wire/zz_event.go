@@ -90,6 +90,8 @@ func blank(kind session.Kind) session.Event {
 		return &session.CompactionStarted{}
 	case "context.compaction_failed":
 		return &session.CompactionFailed{}
+	case "command.dead":
+		return &session.CommandDead{}
 	}
 	return nil
 }
@@ -177,6 +179,8 @@ func walkEvent(v visitor, event session.Event) bool {
 		walkCompactionStarted(v, e)
 	case *session.CompactionFailed:
 		walkCompactionFailed(v, e)
+	case *session.CommandDead:
+		walkCommandDead(v, e)
 	default:
 		return false
 	}
@@ -517,6 +521,17 @@ func walkCompactionFailed(v visitor, e *session.CompactionFailed) {
 	v.int64(`"retryAt":`, (*int64)(&e.RetryAt), opt)
 	pointer(v, `"refused":`, &e.Refused, walkFailure)
 	omitzero(v, `"usage":`, &e.Usage, isZero, walkUsage)
+}
+
+func walkCommandDead(v visitor, e *session.CommandDead) {
+	v.str(`"source":`, &e.Source, must)
+	v.str(`"id":`, &e.ID, must)
+	v.str(`"command":`, &e.Command, opt)
+	v.str(`"submission":`, (*string)(&e.Submission), opt)
+	v.int64(`"receives":`, &e.Receives, must)
+	v.str(`"code":`, &e.Code, must)
+	v.str(`"detail":`, &e.Detail, opt)
+	walkWho(v, &e.Who)
 }
 
 func walkConfig(v visitor, e *session.Config) {

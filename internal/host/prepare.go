@@ -32,6 +32,8 @@ func (d *driver) prepare(ctx context.Context, cmds []session.Command) error {
 			if err = d.prior(ctx, c, &c.Asked); err == nil {
 				err = d.answeredBefore(ctx, s, c)
 			}
+		case *session.NoteDead:
+			err = d.noted(ctx, c)
 		case *session.SettlePromise:
 			if s.Promise(c.Promise) == nil {
 				var p session.Promise

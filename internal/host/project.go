@@ -205,6 +205,8 @@ func (p *projector) observeWaits(before *session.State, en session.Entry, after 
 			pr.Status, pr.Value, pr.Error = e.Status, e.Value, e.Error
 			p.put(rowPromise(e.Promise), 0, *pr)
 		}
+	case *session.CommandDead:
+		p.dead(e)
 	}
 }
 

@@ -83,6 +83,10 @@ type (
 	EditReplace = session.EditReplace
 	// CompactContext asks for a summary.
 	CompactContext = session.CompactContext
+	// NoteDead notes a command of a queue that is given up.
+	NoteDead = session.NoteDead
+	// Who is an actor as it stands in the log.
+	Who = session.Who
 )
 
 // What a session looks like, and what commands came to.
