@@ -33,6 +33,26 @@ const (
 	OpenAIModel   = "OPENAI_MODEL"
 )
 
+// Names of variables that infra sets for the functions. Secrets are named, never
+// carried: what an environment holds is shown to whoever may read a function's
+// configuration.
+const (
+	Table         = "PERDURE_TABLE"
+	Bucket        = "PERDURE_BUCKET"
+	Machine       = "PERDURE_MACHINE"
+	Inbox         = "PERDURE_INBOX"
+	Outbox        = "PERDURE_OUTBOX"
+	Work          = "PERDURE_WORK"
+	KeySecret     = "PERDURE_KEY_SECRET"
+	SigningSecret = "PERDURE_SIGNING_SECRET"
+	OpenAISecret  = "PERDURE_OPENAI_SECRET"
+	PublicURL     = "PERDURE_PUBLIC_URL"
+	Secrets       = "PERDURE_SECRETS"
+	RolloverSteps = "PERDURE_ROLLOVER_STEPS"
+	SliceTurns    = "PERDURE_SLICE_TURNS"
+	PurgeAgain    = "PERDURE_PURGE_AGAIN_SECONDS"
+)
+
 // prefix is what all names have that are ours alone.
 const prefix = "PERDURE_"
 
@@ -47,9 +67,10 @@ type Variable struct {
 
 // Owners of variables.
 const (
-	OwnerServer  = "The server"
-	OwnerCommand = "The commands"
-	OwnerTests   = "Tests"
+	OwnerServer    = "The server"
+	OwnerCommand   = "The commands"
+	OwnerFunctions = "The functions"
+	OwnerTests     = "Tests"
 )
 
 // Defaults.
@@ -59,8 +80,13 @@ const (
 	defaultDataName = ".perdure"
 )
 
-// Variables lists all of them, in the order of the documentation.
+// Variables lists all of them, in the order of the documentation. A name that
+// two owners read is there for each.
 func Variables() []Variable {
+	return slices.Concat(localVariables(), functionVariables(), testVariables())
+}
+
+func localVariables() []Variable {
 	return []Variable{
 		{Addr, OwnerServer, "`" + DefaultAddr + "`", "Address that `perdure serve` listens on. Port 0 takes a free one."},
 		{Data, OwnerServer, "`~/" + defaultDataName + "`", "Folder with everything the server keeps: database, blobs, workspaces, secrets and the local key, which the commands find there too."},
@@ -72,15 +98,44 @@ func Variables() []Variable {
 		{OpenAIModel, OwnerServer, "`" + DefaultModel + "`", "Model of sessions without one of their own, where one of the two above is set."},
 		{URL, OwnerCommand, "`http://` and `" + Addr + "`", "Server that the commands talk to."},
 		{Key, OwnerCommand, "the local key, on this machine", "Key that the commands send."},
+	}
+}
+
+func functionVariables() []Variable {
+	return []Variable{
+		{Table, OwnerFunctions, "set by the stack", "Name of the table."},
+		{Bucket, OwnerFunctions, "set by the stack", "Name of the bucket."},
+		{Machine, OwnerFunctions, "set by the stack", "ARN of the state machine."},
+		{Inbox, OwnerFunctions, "set by the stack", "URL of the queue of commands."},
+		{Outbox, OwnerFunctions, "set by the stack", "URL of the queue of deliveries."},
+		{Work, OwnerFunctions, "set by the stack", "URL of the queue that outside workers take calls from."},
+		{KeySecret, OwnerFunctions, "set by the stack", "Secrets Manager entry with the admin's key: `{\"id\": \"admin\", \"secret\": \"…\"}`, and the key is `pk_admin_…`."},
+		{SigningSecret, OwnerFunctions, "set by the stack", "Secrets Manager entry with the root of the keys that sign promise tokens and cursors."},
+		{OpenAISecret, OwnerFunctions, "none", "Secrets Manager entry with the key of the provider `openai`, as plain text; `-c openaiSecret=ARN`."},
+		{OpenAIBaseURL, OwnerFunctions, "none", "As for the server; `-c openaiBaseUrl=URL`."},
+		{OpenAIModel, OwnerFunctions, "`" + DefaultModel + "`", "As for the server; `-c openaiModel=NAME`."},
+		{PublicURL, OwnerFunctions, "the stack's `ApiUrl`", "Where the world finds the API: addresses at which promises are settled begin with it; `-c frontUrl=URL`."},
+		{Secrets, OwnerFunctions, "`perdure/` and the stack's name and `/`", "Prefix of the Secrets Manager entries that a tool's or provider's `secret` may name."},
+		{RolloverSteps, OwnerFunctions, "`300`", "Steps after which a session goes on in a new execution; `-c rolloverSteps=N`."},
+		{SliceTurns, OwnerFunctions, "as many as fit", "Model turns in one step of the state machine at most; `1` shows every turn as a state of its own; `-c sliceTurns=N`."},
+		{PurgeAgain, OwnerFunctions, "`1200`", "Seconds after which a deletion looks once more for objects that came late; `-c purgeAgainSeconds=N`."},
+		{AllowPrivate, OwnerFunctions, "`0`", "As for the server, for a stack on an emulator; `-c allowPrivate=1`."},
+	}
+}
+
+func testVariables() []Variable {
+	return []Variable{
 		{CrashKills, OwnerTests, "`3`", "How often the crash test kills the server."},
 		{CrashSeed, OwnerTests, "random, and printed", "Seed of the crash test."},
+		{AWSEndpoint, OwnerTests, "none: an emulator is started", "Endpoint that the tests of the AWS side use: an emulator that runs already, or AWS itself."},
 	}
 }
 
 // Variables that tests read.
 const (
-	CrashKills = "PERDURE_TEST_KILLS"
-	CrashSeed  = "PERDURE_TEST_SEED"
+	CrashKills  = "PERDURE_TEST_KILLS"
+	CrashSeed   = "PERDURE_TEST_SEED"
+	AWSEndpoint = "PERDURE_AWS_ENDPOINT"
 )
 
 // Unknown returns the names in an environment (as of os.Environ) that have our
