@@ -24,7 +24,7 @@ var offline = []string{"github.com/stretchr/testify/require", "pgregory.net/rapi
 
 // anyOfOurs is what tests of the shell may import of this module. The core's
 // tests have lists of their own, and nobody imports a main.
-var anyOfOurs = []string{"core/...", "events", "internal/...", "web"}
+var anyOfOurs = []string{"core/...", "events", "internal/...", "web", "localstack/target"}
 
 // directions is the import table: each row says what one kind of package may
 // import. .golangci.yaml says the same to an editor; this test says it to
@@ -36,11 +36,11 @@ var anyOfOurs = []string{"core/...", "events", "internal/...", "web"}
 // core ← host ← {adapter, tool, api} ← {local, functions} ← cmd.
 var directions = lintkit.Directions{
 	Path:     "github.com/perdure/perdure",
-	TestOnly: []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/...", "internal/lintkit/..."},
+	TestOnly: []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/...", "internal/lintkit/...", "localstack/target"},
 	Rows:     slices.Concat(coreRows, shellRows, edgeRows),
 	Fences: []lintkit.Fence{
 		{
-			Prefix: "github.com/aws/aws-sdk-go-v2", To: []string{"internal/adapter/...", "functions/..."}, Tests: true,
+			Prefix: "github.com/aws/aws-sdk-go-v2", To: []string{"internal/adapter/...", "functions/...", "localstack/target"}, Tests: true,
 			Why: "AWS clients live in internal/adapter; functions may build the config",
 		},
 		{
@@ -51,7 +51,7 @@ var directions = lintkit.Directions{
 		{Prefix: "github.com/aws/jsii-runtime-go", To: []string{"infra/..."}, Why: "CDK stays in infra"},
 		{
 			Prefix: "github.com/stretchr/testify", Tests: true,
-			To:  []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/..."},
+			To:  []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/...", "localstack/target"},
 			Why: "an assertion library has no place in a program",
 		},
 		{
@@ -60,7 +60,7 @@ var directions = lintkit.Directions{
 		},
 		{
 			Prefix: "testing", Tests: true,
-			To:  []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/...", "internal/lintkit/..."},
+			To:  []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/...", "internal/lintkit/...", "localstack/target"},
 			Why: "a program does not test itself",
 		},
 	},
@@ -106,7 +106,7 @@ var shellRows = []lintkit.Row{
 	{
 		Dir:    "internal/adapter/*/...",
 		Module: []string{"self", "internal/host", "internal/netguard", "core/wire", "core/ident", "core/blob", "core/session"}, External: []string{"*"},
-		Tests: []string{"internal/host/porttest", "internal/env", "core/..."},
+		Tests: []string{"internal/host/porttest", "internal/env", "core/...", "localstack/target"},
 		Why:   "an adapter knows its port and its technology, and no other adapter",
 	},
 	{
@@ -122,15 +122,27 @@ var shellRows = []lintkit.Row{
 	{Dir: "internal/client/...", Module: []string{"self", "internal/api"}, External: []string{"*"}, Tests: anyOfOurs, Why: "the client knows the contract"},
 	{Dir: "internal/chat/...", Module: []string{"self", "internal/client", "internal/api"}, External: []string{"*"}, Tests: anyOfOurs, Why: "the chat is a client"},
 	{
+		Dir:      "internal/wiring/...",
+		Module:   []string{"core/...", "internal/host", "internal/adapter/openai", "internal/adapter/scripted", "internal/tool/...", "internal/api", "internal/env", "internal/netguard"},
+		External: []string{"*"}, Tests: anyOfOurs,
+		Why: "wiring is what local and cloud are both put together from, and knows neither",
+	},
+	{
 		Dir: "internal/local/...", Module: []string{"core/...", "internal/...", "events", "web"}, External: []string{"*"}, Tests: anyOfOurs,
 		Why: "local wires the whole server, but no main",
+	},
+	{
+		Dir:    "internal/cloud/...",
+		Module: []string{"self", "core/...", "internal/host", "internal/adapter/...", "internal/tool/...", "internal/api", "internal/env", "internal/netguard", "internal/wiring"},
+		Tests:  anyOfOurs,
+		Why:    "cloud wires the functions: it knows the adapters, and neither AWS's clients nor Lambda's types",
 	},
 }
 
 var edgeRows = []lintkit.Row{
 	{Dir: "web", Std: []string{"embed", "io/fs"}, Tests: anyOfOurs, Why: "web is static files, and the embed that carries them"},
 	{
-		Dir: "functions/*/...", Module: []string{"internal/host", "internal/adapter/...", "internal/tool/...", "internal/api", "internal/env", "internal/netguard"},
+		Dir: "functions/*/...", Module: []string{"self", "functions/internal/...", "internal/cloud/...", "internal/host", "internal/adapter/...", "internal/tool/...", "internal/api", "internal/env", "internal/netguard"},
 		External: []string{"github.com/aws"}, Tests: anyOfOurs,
 		Why: "functions wire: what they do is the host's",
 	},

@@ -3,41 +3,27 @@ package local
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/perdure/perdure/core/ident"
-	"github.com/perdure/perdure/internal/adapter/scripted"
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/env"
+	"github.com/perdure/perdure/internal/wiring"
 )
 
-// defaultModel answers in sessions that name no model: OpenAI's where there is
-// a key, else that of the server that is named, else the demo's.
+// defaultModel answers in sessions that name no model.
 func (s *Server) defaultModel() api.ModelConfig {
-	if key, _ := s.cfg.Secret(s.cfg.OpenAIKeyName); key != "" && s.cfg.OpenAIKeyName != "" {
-		return api.ModelConfig{Provider: kindOpenAI, Model: s.cfg.OpenAIModel}
-	}
-	if s.cfg.OpenAIBaseURL != "" {
-		return api.ModelConfig{Provider: kindCompatible, Model: s.cfg.OpenAIModel}
-	}
-	return api.ModelConfig{Provider: kindScripted, Model: scripted.Demo}
+	return wiring.DefaultModel(s.openAIKey() != "", s.cfg.OpenAIBaseURL, s.cfg.OpenAIModel)
 }
 
 // defaultConfig is what a session gets that is made without one.
-func (s *Server) defaultConfig() api.Config {
-	cfg := api.Config{Model: s.defaultModel()}
-	for _, name := range DefaultTools() {
-		cfg.Tools = append(cfg.Tools, api.ToolGrant{Name: name})
-	}
-	return cfg
-}
+func (s *Server) defaultConfig() api.Config { return wiring.DefaultConfig(s.defaultModel()) }
 
 // ModelLine says which model answers by default, and how to get another.
 func (s *Server) ModelLine() string {
 	m := s.defaultModel()
 	line := m.Provider + "/" + m.Model
 	switch {
-	case m.Provider == kindScripted:
+	case m.Provider == wiring.KindScripted:
 		return line + ", a demo that needs no key; set " + env.OpenAIKey + " or " + env.OpenAIBaseURL + " for a real one"
 	case s.cfg.OpenAIBaseURL != "":
 		return line + " at " + s.cfg.OpenAIBaseURL + " (" + env.OpenAIModel + " names another)"
@@ -58,8 +44,8 @@ func (s *Server) guard() api.Guard {
 // handler is the API over the engine.
 func (s *Server) handler() http.Handler {
 	return api.New(api.Deps{
-		Engine: s.engine, Stash: s.store, Auth: newKeys(s.key, s.cfg.Open), Keys: s.secrets.keyring(), Secret: s.secrets.Cursors,
-		Tools: &toolStore{settings: s.settings, builtin: slices.Concat(s.builtin...)}, DefaultConfig: func(context.Context, ident.TenantID) api.Config { return s.defaultConfig() },
+		Engine: s.engine, Stash: s.store, Auth: wiring.NewOneKey(api.Principal{Tenant: Tenant, Actor: Actor}, "local", s.key, s.cfg.Open), Keys: s.secrets.keyring(), Secret: s.secrets.Cursors,
+		Tools: s.tools.Store, DefaultConfig: func(context.Context, ident.TenantID) api.Config { return s.defaultConfig() },
 		Guard: s.guard(), KeyHint: "the key of this server is in " + KeyFile(s.cfg.Data) + ", and the commands find it there",
 		Version: s.cfg.Version, Log: s.log,
 	})

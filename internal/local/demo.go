@@ -9,6 +9,7 @@ import (
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/client"
 	"github.com/perdure/perdure/internal/host"
+	"github.com/perdure/perdure/internal/wiring"
 )
 
 // DemoSession is the session that a server without a model to call makes at its
@@ -29,12 +30,12 @@ const (
 )
 
 // DefaultTools are granted to sessions that are made without a config.
-func DefaultTools() []string { return []string{"files.*", "sleep", "await", "detach", "cancel", "ask"} }
+func DefaultTools() []string { return wiring.DefaultTools() }
 
 // makeDemo makes the demo session, once in the life of a data folder. It may be
 // cut off anywhere and begun again: every step leaves alone what is there.
 func (s *Server) makeDemo(ctx context.Context) error {
-	if s.defaultModel().Provider != kindScripted {
+	if s.defaultModel().Provider != wiring.KindScripted {
 		return nil
 	}
 	_, err := s.store.GetStash(ctx, host.Key{Tenant: Tenant}, demoDone, s.now())
@@ -49,7 +50,7 @@ func (s *Server) makeDemo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.store.PutStash(ctx, host.Key{Tenant: Tenant}, demoDone, []byte("1"), forever, false)
+	_, err = s.store.PutStash(ctx, host.Key{Tenant: Tenant}, demoDone, []byte("1"), wiring.Forever, false)
 	return err
 }
 

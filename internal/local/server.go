@@ -17,7 +17,7 @@ import (
 	"github.com/perdure/perdure/internal/adapter/sqlite"
 	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/internal/host"
-	"github.com/perdure/perdure/internal/tool"
+	"github.com/perdure/perdure/internal/wiring"
 )
 
 // Config of a Server.
@@ -59,6 +59,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// demoPace is the time between two words of the demo's model.
+const demoPace = 15 * time.Millisecond
+
 func (c Config) pace() time.Duration {
 	if c.Instant {
 		return 0
@@ -86,10 +89,7 @@ type Server struct {
 	sched      *gosched.Sched
 	store      *sqlite.Store
 	workspaces *dir.Workspaces
-	settings   *settings
-	models     *models
-	builtin    [][]tool.Spec
-	tools      *tool.Registry
+	tools      *wiring.Tools
 	engine     *host.Engine
 	listener   net.Listener
 	http       *http.Server

@@ -3,37 +3,32 @@ package local
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/host"
 	"github.com/perdure/perdure/internal/netguard"
-	"github.com/perdure/perdure/internal/tool"
-	"github.com/perdure/perdure/internal/tool/control"
-	"github.com/perdure/perdure/internal/tool/files"
-	toolhttp "github.com/perdure/perdure/internal/tool/http"
+	"github.com/perdure/perdure/internal/wiring"
 )
 
 // wire puts the engine together.
-func (s *Server) wire() (err error) {
-	s.settings = newSettings(s.store, s.now)
-	if s.models, err = newModels(s.cfg); err != nil {
-		return err
-	}
+func (s *Server) wire() error {
 	guard := netguard.Guard{AllowPrivate: s.cfg.AllowPrivate}
-	s.builtin = [][]tool.Spec{files.Tools(s.workspaces), control.Tools()}
-	s.tools, err = tool.New(
-		&outside{settings: s.settings, caller: &toolhttp.Caller{
-			Transport: guard.Transport(http.ProxyFromEnvironment), Secret: s.secret, Now: s.now,
-			SettleURL: func(token string) string { return s.URL() + "/v1/promises/" + token },
-		}},
-		s.builtin...,
-	)
+	models, err := wiring.NewModels(wiring.ModelsConfig{
+		Guard: guard, OpenAIKey: s.openAIKey(), OpenAIKeyName: s.cfg.OpenAIKeyName, OpenAIBaseURL: s.cfg.OpenAIBaseURL, Pace: s.cfg.pace(),
+	})
 	if err != nil {
 		return err
 	}
-	s.tools.OnPanic = func(tool string, value any, stack []byte) {
-		s.log.Error("a tool panicked", "tool", tool, "panic", value, "stack", string(stack))
+	s.tools, err = wiring.NewTools(wiring.ToolsConfig{
+		// This process alone writes them: the folder is its own.
+		Settings:   wiring.NewSettings(s.store, s.sched, false),
+		Workspaces: s.workspaces, Guard: guard, Secret: s.secret, Now: s.now, URL: s.URL,
+		OnPanic: func(tool string, value any, stack []byte) {
+			s.log.Error("a tool panicked", "tool", tool, "panic", value, "stack", string(stack))
+		},
+	})
+	if err != nil {
+		return err
 	}
 	log := host.Log(s.store)
 	if s.cfg.WrapLog != nil {
@@ -41,11 +36,20 @@ func (s *Server) wire() (err error) {
 	}
 	s.engine = host.New(host.Deps{
 		Log: log, Blobs: s.store, Checkpoints: s.store, Stash: s.store,
-		Models: s.models, Tools: s.tools, Sched: s.sched, Keys: s.secrets.keyring(),
-		Purge:  func(ctx context.Context, key host.Key) error { return s.workspaces.DropWorkspace(ctx, key, "") },
-		Report: (&reporter{log: s.log}).report,
+		Models: models, Tools: s.tools.Registry, Sched: s.sched, Keys: s.secrets.keyring(),
+		Purge:  func(ctx context.Context, key host.Key, _ string) error { return s.workspaces.DropWorkspace(ctx, key, "") },
+		Report: wiring.NewReporter(s.log).Report,
 	}, s.cfg.Engine)
 	return nil
+}
+
+// openAIKey is OpenAI's key; empty if there is none.
+func (s *Server) openAIKey() string {
+	if s.cfg.OpenAIKeyName == "" {
+		return ""
+	}
+	key, _ := s.cfg.Secret(s.cfg.OpenAIKeyName)
+	return key
 }
 
 func (s *Server) secret(_ context.Context, _ ident.TenantID, name string) (string, error) {

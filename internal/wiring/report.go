@@ -1,4 +1,4 @@
-package local
+package wiring
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"github.com/perdure/perdure/internal/host"
 )
 
-// reporter logs what the engine tells nobody else. What goes wrong each second
+// Reporter logs what the engine tells nobody else. What goes wrong each second
 // is logged once, until something else goes wrong there.
-type reporter struct {
+type Reporter struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
@@ -22,7 +22,11 @@ type reporter struct {
 // and a few lines come twice.
 const lastMost = 4096
 
-func (r *reporter) report(key host.Key, what string, err error) {
+// NewReporter makes one.
+func NewReporter(log *slog.Logger) *Reporter { return &Reporter{log: log} }
+
+// Report is host.Deps.Report.
+func (r *Reporter) Report(key host.Key, what string, err error) {
 	text := what
 	attrs := []any{"what", what}
 	if key.Session != "" {
@@ -42,7 +46,7 @@ func (r *reporter) report(key host.Key, what string, err error) {
 	r.log.Error("trouble with a session", attrs...)
 }
 
-func (r *reporter) again(key host.Key, text string) bool {
+func (r *Reporter) again(key host.Key, text string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.last[key] == text {

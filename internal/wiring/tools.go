@@ -1,20 +1,70 @@
-package local
+package wiring
 
 import (
 	"context"
 	"maps"
+	"net/http"
 	"slices"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/api"
 	"github.com/perdure/perdure/internal/host"
+	"github.com/perdure/perdure/internal/netguard"
 	"github.com/perdure/perdure/internal/tool"
+	"github.com/perdure/perdure/internal/tool/control"
+	"github.com/perdure/perdure/internal/tool/files"
 	toolhttp "github.com/perdure/perdure/internal/tool/http"
 )
 
+// ToolsConfig is what the tools of a server are made of.
+type ToolsConfig struct {
+	Settings   *Settings
+	Workspaces files.Workspaces
+	// Guard says which addresses a tool may have.
+	Guard netguard.Guard
+	// Secret returns the value of a tenant's secret by its name.
+	Secret func(ctx context.Context, tenant ident.TenantID, name string) (string, error)
+	Now    func() ident.Instant
+	// URL is where clients find the server, without a slash at its end; empty
+	// if it does not know.
+	URL func() string
+	// OnPanic is told of a tool that panicked.
+	OnPanic func(tool string, value any, stack []byte)
+}
+
+// Tools are the tools of a server: built-in ones, and those outside that its
+// tenants have set up.
+type Tools struct {
+	// Registry offers, screens and runs them.
+	Registry *tool.Registry
+	// Store keeps the definitions of those outside.
+	Store api.ToolStore
+}
+
+// NewTools puts them together.
+func NewTools(cfg ToolsConfig) (*Tools, error) {
+	builtin := [][]tool.Spec{files.Tools(cfg.Workspaces), control.Tools()}
+	caller := &toolhttp.Caller{
+		Transport: cfg.Guard.Transport(http.ProxyFromEnvironment), Secret: cfg.Secret, Now: cfg.Now,
+		SettleURL: func(token string) string {
+			base := cfg.URL()
+			if base == "" {
+				return ""
+			}
+			return base + "/v1/promises/" + token
+		},
+	}
+	registry, err := tool.New(&outside{settings: cfg.Settings, caller: caller}, builtin...)
+	if err != nil {
+		return nil, err
+	}
+	registry.OnPanic = cfg.OnPanic
+	return &Tools{Registry: registry, Store: &toolStore{settings: cfg.Settings, builtin: slices.Concat(builtin...)}}, nil
+}
+
 // outside is tool.Outside over the settings.
 type outside struct {
-	settings *settings
+	settings *Settings
 	caller   *toolhttp.Caller
 }
 
@@ -35,7 +85,7 @@ func (o *outside) OutsideTools(ctx context.Context, tenant ident.TenantID) ([]to
 
 // toolStore is api.ToolStore over the settings.
 type toolStore struct {
-	settings *settings
+	settings *Settings
 	builtin  []tool.Spec
 }
 
