@@ -1,0 +1,137 @@
+package target
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// slow is how long the emulator may take to start, the first time including
+// what it installs.
+const slow = 5 * time.Minute
+
+// statusMissing is how emulator.py ends where the machine lacks something.
+const statusMissing = 3
+
+// process is a running emulator.
+type process struct {
+	Endpoint string `json:"endpoint"`
+	PID      int    `json:"pid"`
+
+	// life is its standard input. It ends when that is closed, which the system
+	// does for a test binary that is killed.
+	life io.Closer
+	cmd  *exec.Cmd
+}
+
+// missingError says what this machine lacks.
+type missingError struct{ what string }
+
+func (e missingError) Error() string { return e.what }
+
+func isMissing(err error) bool { return errors.As(err, new(missingError)) }
+
+// shared is the emulator of this test binary. It is kept here, so that nothing
+// closes its life before the binary ends.
+var shared = sync.OnceValues(func() (*process, error) {
+	//nolint:forbidigo // it is every test's, and outlives the one that comes first
+	return start(context.Background(), filepath.Base(os.Args[0]))
+})
+
+// Emulator starts an emulator for one test, with some of its known gaps left
+// open ("all" is all of them): to show that they are gaps. Where another target
+// is given, the test is skipped.
+func Emulator(tb testing.TB, leave ...string) Target {
+	tb.Helper()
+	if os.Getenv(EndpointVariable) != "" {
+		tb.Skip("the target is given, and is not ours to start")
+	}
+	var args []string
+	for _, name := range leave {
+		args = append(args, "--leave", name)
+	}
+	p, err := start(context.WithoutCancel(tb.Context()), filepath.Base(os.Args[0])+"-own", args...)
+	need(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, p.end()) })
+	return at(p.Endpoint, emulated)
+}
+
+// start runs emulator.py until its life is closed. Its log is in
+// .cache/localstack/log.
+func start(ctx context.Context, name string, args ...string) (*process, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		return nil, missingError{"python3 is not installed"}
+	}
+	logs := filepath.Join(root, ".cache", "localstack", "log")
+	if err = os.MkdirAll(logs, 0o700); err != nil {
+		return nil, err
+	}
+	args = append([]string{filepath.Join(root, "localstack", "emulator.py"), "serve", "--log", filepath.Join(logs, name+".log")}, args...)
+	p := &process{cmd: exec.CommandContext(ctx, python, args...)}
+	var complaint strings.Builder
+	p.cmd.Stderr = &complaint
+	life, err := p.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	answers, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err = p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.life = life
+	tooSlow := time.AfterFunc(slow, func() { _ = p.life.Close() })
+	defer tooSlow.Stop()
+	line, _ := bufio.NewReader(answers).ReadBytes('\n')
+	if err = json.Unmarshal(line, p); err == nil {
+		return p, nil
+	}
+	err = errors.Join(p.life.Close(), p.cmd.Wait())
+	if p.cmd.ProcessState.ExitCode() == statusMissing {
+		return nil, missingError{strings.TrimSpace(complaint.String())}
+	}
+	return nil, fmt.Errorf("emulator.py did not start (%w): %s", err, complaint.String())
+}
+
+// end closes the emulator's life and waits until it is gone. It ends by killing
+// its whole group, itself included, so its status says nothing.
+func (p *process) end() error {
+	err := p.life.Close()
+	_ = p.cmd.Wait()
+	return err
+}
+
+// Root returns the folder of this module, where tests run below.
+func Root() (string, error) {
+	at, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := at; ; dir = filepath.Dir(dir) {
+		if _, err = os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("there is no go.mod above %s", at)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+// Package target finds an endpoint that answers as AWS does, for tests.
+//
+// A target is an endpoint and a table of what it can show; nothing in the tests
+// knows which it is. A test asks for a target, says what it needs to see and is
+// skipped with a reason where that cannot be seen.
+//
+//   - PERDURE_AWS_ENDPOINT=aws is AWS itself, by the default chain of settings.
+//   - PERDURE_AWS_ENDPOINT=http://… is that endpoint, with test credentials.
+//   - Otherwise localstack/emulator.py is started, once for a test binary. It
+//     ends with the binary, however that ends.
+//
+// The package knows nothing of Perdure's own tables and queues. It is for tests
+// alone, and may import the standard library, testify and the AWS SDK.
+package target
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/stretchr/testify/require"
+)
+
+// Variables that say where the target is.
+const (
+	// EndpointVariable holds "aws" or the URL of an endpoint.
+	EndpointVariable = "PERDURE_AWS_ENDPOINT"
+	// OutputsVariable holds the name of a file with the outputs of a stack that
+	// is deployed already.
+	OutputsVariable = "PERDURE_STACK_OUTPUTS"
+)
+
+// Region is where everything is on targets other than AWS itself.
+const Region = "us-east-1"
+
+// Target is where tests find AWS, or what stands for it.
+type Target struct {
+	// Endpoint is the URL of all services, empty on AWS itself.
+	Endpoint string
+	// Can says what can be seen there.
+	Can Capabilities
+	// Config is how to reach it. Its retries are the SDK's own.
+	Config aws.Config
+}
+
+// Capabilities says what a target shows as AWS does. A test that needs one says
+// so with Need.
+type Capabilities struct {
+	Name string // for messages
+
+	// DynamoDB.
+	Conflicts    bool // TransactionConflict between transactions at once
+	Throttling   bool // requests refused for their rate
+	StaleIndexes bool // a global index that lags behind its table
+	Expiry       bool // items removed by their TTL attribute, within the service's own 48 hours
+
+	// Step Functions.
+	StateLimits   bool // 256 KiB of data between states
+	HistoryLimits bool // 25,000 events an execution
+	MapHistory    bool // events of each iteration of a Map
+	Validation    bool // ValidateStateMachineDefinition finds faults
+
+	// Lambda, SQS and HTTP.
+	Streams     bool // the first byte of a streamed response before the function ends
+	FIFOGroups  bool // one batch in flight for each group of a FIFO queue
+	HTTPLimits  bool // 10 MB of request, 6 MB of response
+	Permissions bool // IAM policies are enforced
+
+	// Arch is the architecture of functions that it runs, as in GOARCH.
+	Arch string
+}
+
+// Need skips a test that wants to see what the target cannot show.
+func (t Target) Need(tb testing.TB, can bool, what string) {
+	tb.Helper()
+	if !can {
+		tb.Skipf("%s cannot show %s", t.Can.Name, what)
+	}
+}
+
+// AWS returns a configuration for the target.
+func AWS(tb testing.TB) aws.Config {
+	tb.Helper()
+	return Get(tb).Config.Copy()
+}
+
+// Get returns the target. A machine that lacks what the emulator needs skips
+// the test and says so; where CI is "true" that is a failure.
+func Get(tb testing.TB) Target {
+	tb.Helper()
+	switch endpoint := strings.TrimRight(os.Getenv(EndpointVariable), "/"); endpoint {
+	case "":
+		p, err := shared()
+		need(tb, err)
+		return at(p.Endpoint, emulated)
+	case "aws":
+		settings, err := config.LoadDefaultConfig(tb.Context())
+		require.NoError(tb, err)
+		return Target{Config: settings, Can: amazon}
+	default:
+		return at(endpoint, recognise(tb, endpoint))
+	}
+}
+
+// at makes a target of an endpoint that takes test credentials.
+func at(endpoint string, can Capabilities) Target {
+	return Target{
+		Endpoint: endpoint, Can: can,
+		Config: aws.Config{
+			Region:       Region,
+			Credentials:  credentials.NewStaticCredentialsProvider("test", "test", ""),
+			BaseEndpoint: aws.String(endpoint),
+			HTTPClient:   &http.Client{Transport: transport()},
+		},
+	}
+}
+
+// HTTP returns a client that finds every name under localhost on this machine,
+// whatever the resolver thinks of such names: an API is reached as
+// http://<id>.execute-api.localhost:<port>.
+func HTTP() *http.Client { return &http.Client{Transport: transport(), Timeout: patience} }
+
+// patience is how long one request may take before it is given up. It is no
+// measure of anything; a streamed answer may last as long as its function.
+const patience = 15 * time.Minute
+
+func transport() *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	return &http.Transport{
+		MaxIdleConnsPerHost: 64,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			host, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+				address = net.JoinHostPort("127.0.0.1", port)
+			}
+			return dialer.DialContext(ctx, network, address)
+		},
+	}
+}
+
+// What is known of each kind of target. localstack/README.md says how it was
+// found out.
+var (
+	amazon = Capabilities{
+		Name: "AWS", Conflicts: true, Throttling: true, StaleIndexes: true, StateLimits: true, HistoryLimits: true, MapHistory: true,
+		Validation: true, Streams: true, FIFOGroups: true, HTTPLimits: true, Permissions: true, Arch: "arm64",
+	}
+	emulated = Capabilities{Name: "the emulator", Arch: runtime.GOARCH}
+	// LocalStack's free edition.
+	localstack = Capabilities{Name: "LocalStack", StateLimits: true, MapHistory: true, Arch: runtime.GOARCH}
+	// Of others nothing is taken for granted.
+	other = Capabilities{Name: "the endpoint", Arch: runtime.GOARCH}
+)
+
+// recognise asks an endpoint what it is.
+func recognise(tb testing.TB, endpoint string) Capabilities {
+	tb.Helper()
+	for path, can := range map[string]Capabilities{"/_ministack/health": emulated, "/_localstack/info": localstack} {
+		if health(tb, endpoint+path) {
+			return can
+		}
+	}
+	return other
+}
+
+// health says whether a URL answers with JSON.
+func health(tb testing.TB, url string) bool {
+	tb.Helper()
+	request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(tb, err)
+	client := HTTP()
+	defer client.CloseIdleConnections()
+	response, err := client.Do(request)
+	require.NoError(tb, err, "nothing answers at %s, which %s names", url, EndpointVariable)
+	defer response.Body.Close()
+	var said map[string]any
+	return response.StatusCode == http.StatusOK && json.NewDecoder(response.Body).Decode(&said) == nil
+}
+
+// need stops a test for want of something on this machine.
+func need(tb testing.TB, err error) {
+	tb.Helper()
+	if err == nil {
+		return
+	}
+	if message := fmt.Sprintf("no endpoint to test against: %s", err); os.Getenv("CI") == "true" || !isMissing(err) {
+		tb.Fatal(message)
+	} else {
+		tb.Skip(message)
+	}
+}
