@@ -50,7 +50,7 @@ func (d *driver) commit(ctx context.Context, rd machine.Ready, env session.Env, 
 // watchers are told.
 func (d *driver) landed(ctx context.Context, a *attempt) error {
 	c := &a.commit
-	if !d.claimed && !d.e.o.AdmitOnly && !a.choice.resumed {
+	if !d.claimed && !a.choice.resumed {
 		// It took the work over, and with it what somebody else performed.
 		d.resume(ctx)
 	}
@@ -60,7 +60,8 @@ func (d *driver) landed(ctx context.Context, a *attempt) error {
 		d.e.ails(d.key, "commit", err)
 		return d.broken
 	}
-	d.head, d.claimed = c.Head, !d.e.o.AdmitOnly
+	d.duty = d.duty || d.e.o.AdmitOnly && c.Head.Drive != d.head.Drive
+	d.head, d.claimed = c.Head, d.owns()
 	if c.Meta != nil {
 		d.meta = *c.Meta
 	}
@@ -169,7 +170,7 @@ func (d *driver) build(a *attempt, pr *projector) (Commit, int64, error) {
 	}
 	d.drive(&head, rd, a.env)
 	c := Commit{Key: d.key, Expect: d.head.Rev, Head: head, Rows: pr.rows, Blobs: slices.Clip(a.choice.blobs)}
-	if d.claimed && !d.e.o.AdmitOnly {
+	if d.claimed {
 		claim := d.head.Drive
 		c.Claim = &claim
 	}

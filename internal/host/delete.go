@@ -19,6 +19,7 @@ func (d *driver) remove(ctx context.Context) error {
 		}
 		head := d.head
 		head.Status, head.DueAt = StatusDeleting, max(d.e.Now(), 1)
+		head.At = max(d.e.Now(), head.At) // when it was deleted
 		head.Drive.Status = DriveIdle
 		return head, nil, nil
 	})
@@ -26,6 +27,13 @@ func (d *driver) remove(ctx context.Context) error {
 		return err
 	}
 	d.watchers.fire()
+	if d.e.d.Waker != nil {
+		// Nobody is to wait for what is gone. One that waits all the same ends
+		// with its deadline.
+		if err := d.e.complete(ctx, d.key); err != nil && !lostToken(err) {
+			d.e.d.Report(d.key, "delete", err)
+		}
+	}
 	return d.purge(ctx)
 }
 
@@ -37,7 +45,7 @@ func (d *driver) purge(ctx context.Context) error {
 	}
 	var err error
 	if d.e.d.Purge != nil {
-		err = d.e.d.Purge(ctx, d.key)
+		err = d.e.d.Purge(ctx, d.key, d.head.Inc)
 	}
 	if err == nil {
 		d.e.purges.Store(d.key, d.head.Inc)

@@ -21,7 +21,7 @@ func TestADeletionThatIsCutShort(t *testing.T) {
 	lab{
 		reports: true,
 		deps: func(_ *simsched.Sim, d *host.Deps) {
-			d.Purge = func(context.Context, host.Key) error {
+			d.Purge = func(context.Context, host.Key, string) error {
 				if purges++; purges <= fails {
 					return errIO
 				}

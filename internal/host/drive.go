@@ -20,11 +20,14 @@ const startingDueMs = 20 * ident.Second
 // commit and says how things stand with each; an admission elsewhere only says
 // that a driver is owed.
 func (d *driver) drive(head *Head, rd machine.Ready, env session.Env) {
-	if d.e.o.AdmitOnly {
+	switch {
+	case d.e.o.AdmitOnly:
 		d.owe(head, rd, env)
 		return
-	}
-	if !d.claimed {
+	case d.claimed:
+	case d.slice != nil:
+		head.Drive = d.slice.claim
+	default:
 		head.Drive = Drive{Epoch: head.Drive.Epoch + 1, Step: 1, Attempt: 1}
 	}
 	head.Drive.Status, head.DueAt = d.driveStatus(rd)
@@ -63,16 +66,19 @@ func (d *driver) owe(head *Head, rd machine.Ready, env session.Env) {
 // session something, and by when.
 func (d *driver) driveStatus(rd machine.Ready) (string, ident.Instant) {
 	s := rd.State
+	waits := s.Active != nil || len(s.Queue) > 0 || s.Context.Compaction.Phase == session.CompactionRuns || rd.WakeAt != 0 || s.HasPending()
 	switch {
-	case rd.Work:
+	case rd.Work && d.slice == nil:
 		return DriveStarting, s.At
-	case len(s.InFlight()) > 0:
+	// A slice's machine goes on by itself: with what is left to do too, and to
+	// the parking, which another process does.
+	case len(s.InFlight()) > 0, d.slice != nil && (rd.Work || waits):
 		// Moved only when half of it is gone: the stores index it.
 		if due := d.head.DueAt; d.head.Drive.Status == DriveRunning && int64(due-s.At) > runningDueMs/2 {
 			return DriveRunning, due
 		}
 		return DriveRunning, s.At.Add(runningDueMs)
-	case s.Active != nil || len(s.Queue) > 0 || s.Context.Compaction.Phase == session.CompactionRuns || rd.WakeAt != 0 || s.HasPending():
+	case waits:
 		due := rd.WakeAt
 		if look := s.At.Add(d.e.o.LookMs); waitsForTool(s) && (due == 0 || look < due) {
 			due = look
@@ -91,8 +97,11 @@ func (d *driver) park(ctx context.Context, rd machine.Ready, env session.Env, c 
 	case DriveStarting, DriveWaking:
 		owed = true
 	case DriveRunning:
-		owed = len(rd.State.InFlight()) == 0
+		// To a slice the parking is not its own; to come to rest is.
+		status, _ := d.driveStatus(rd)
+		owed = len(rd.State.InFlight()) == 0 && (d.slice == nil || status == DriveIdle)
 	}
+	owed = owed || d.slice != nil && !d.claimed
 	if !owed || !env.Driver || c.person || d.head.Rev == 0 || d.owes {
 		return
 	}

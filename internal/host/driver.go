@@ -18,6 +18,7 @@ type message struct {
 	outcome *outcome
 	watch   *watcher
 	wake    bool
+	slice   *slice
 	remove  bool // with call: delete the session
 	meta    func(*Meta)
 }
@@ -45,7 +46,10 @@ type driver struct {
 	loaded   bool
 	broken   error       // why this task no longer knows what is true
 	stale    atomic.Bool // it was because another process has taken over
+	taken    Head        // then: as that one left it
 	claimed  bool        // this task has claimed the session's work
+	duty     bool        // a driver elsewhere is to be started or woken
+	slice    *slice      // what it does for a machine elsewhere
 	tail     int64       // bytes of log since the newest checkpoint
 	offer    offerCache
 	rendered *rendering
@@ -100,6 +104,7 @@ func (d *driver) run(ctx context.Context) {
 			d.handOver(nil)
 			return
 		}
+		d.conclude()
 		if d.mayEnd(idleSince) && d.inbox.close() {
 			d.leave(ctx)
 			return
@@ -126,6 +131,7 @@ func (d *driver) release() {
 // or is refused where that would only break it too.
 func (d *driver) handOver(refusal error) {
 	d.stale.Store(errors.Is(d.broken, errStale))
+	d.displaced(d.broken)
 	left := d.rest
 	for !d.inbox.close() {
 		left = append(left, d.inbox.take()...)
@@ -146,7 +152,7 @@ func (d *driver) handOver(refusal error) {
 			m.refuse(refusal)
 		case d.e.stopping.Load():
 			m.refuse(ErrStopping)
-		case m.call != nil || m.watch != nil || m.wake && !d.e.paused(d.key, d.e.Now()):
+		case m.call != nil || m.watch != nil || m.slice != nil || m.wake && !d.e.paused(d.key, d.e.Now()):
 			d.e.send(d.key, m)
 		}
 	}
@@ -192,6 +198,9 @@ func (m *message) refuse(err error) {
 	}
 	if m.watch != nil {
 		m.watch.signal.Fire()
+	}
+	if m.slice != nil {
+		m.slice.finish(Next{}, errors.Join(ErrUnavailable, err))
 	}
 }
 
@@ -267,6 +276,9 @@ func (d *driver) patience(idleSince ident.Instant) int64 {
 	earlier(d.retryAt)
 	earlier(d.stopBy)
 	earlier(d.lookAt)
+	if sl := d.slice; sl != nil {
+		earlier(sl.step.Until.Add(-sliceEnd))
+	}
 	for _, f := range d.flights {
 		earlier(f.by)
 		earlier(f.end)
@@ -275,7 +287,13 @@ func (d *driver) patience(idleSince ident.Instant) int64 {
 }
 
 // drives says that this task acts on its own, not on commands alone.
-func (d *driver) drives() bool { return !d.stopping && !d.e.o.AdmitOnly }
+func (d *driver) drives() bool { return !d.stopping && d.owns() }
+
+// owns says that what this task commits is a driver's commit, under its claim.
+func (d *driver) owns() bool { return !d.e.o.AdmitOnly && (!d.e.o.Sliced || d.slice != nil) }
+
+// begins says that it may begin more than it has under way.
+func (d *driver) begins() bool { return d.drives() && (d.slice == nil || !d.slice.closing) }
 
 // handle takes what the mailbox held: commands and outcomes share a commit
 // where they can.
@@ -305,7 +323,9 @@ func (d *driver) handle(ctx context.Context) {
 		case m.watch != nil:
 			d.watch(m.watch)
 		case m.wake:
-			d.woken = d.woken || !d.e.o.AdmitOnly
+			d.woken = d.woken || d.drives()
+		case m.slice != nil:
+			d.begin(ctx, m.slice)
 		case m.outcome != nil:
 			d.take(m.outcome)
 		case m.call != nil:
@@ -345,6 +365,7 @@ func (d *driver) serve(ctx context.Context, m message) {
 	default:
 		c.out, err = d.command(ctx, c.cmds)
 	}
+	d.discharge(ctx)
 	c.err = err
 }
 
@@ -387,4 +408,5 @@ func (d *driver) tick(ctx context.Context) {
 	if due || d.woken || len(d.pending) > 0 && d.retryAt == 0 {
 		d.step(ctx)
 	}
+	d.discharge(ctx)
 }

@@ -21,6 +21,7 @@ type performance struct {
 	offer offerCache
 	late  *atomic.Bool
 	began ident.Instant
+	rev   uint64 // of the head that was last looked at, by who performs it aside
 	// rendered is the window as turns before have rendered it.
 	rendered *rendering
 }

@@ -30,9 +30,10 @@ type Deps struct {
 	Waker Waker
 	// Keys sign promise tokens.
 	Keys Keyring
-	// Purge removes what a deleted session has outside these stores: its
-	// private workspace. It may be nil, and may be called again.
-	Purge func(ctx context.Context, key Key) error
+	// Purge removes what a deleted session has left, but for its head: its
+	// private workspace, and what Log.Delete leaves to it. It may be nil, and may
+	// be called again.
+	Purge func(ctx context.Context, key Key, inc string) error
 	// Report is told of what nobody waits for: a failed sweep, a quarantine, a
 	// panic. It logs. It may be nil. What goes on failing is told once.
 	Report func(key Key, what string, err error)

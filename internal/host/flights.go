@@ -20,11 +20,17 @@ type flight struct {
 
 // start performs an effect. Its claim is durable.
 func (d *driver) start(ctx context.Context, eff session.Effect) {
+	if d.leaves(eff) {
+		return
+	}
 	p := &performance{e: d.e, key: d.key, s: d.m.State(), offer: d.offer, late: new(atomic.Bool), began: d.e.Now()}
 	fctx, cancel := context.WithCancel(ctx)
 	claim := eff.Claim()
 	if claim.Kind == session.ClaimModel {
 		p.rendered, d.rendered = d.rendered, nil
+		if d.slice != nil {
+			d.slice.turns++
+		}
 	}
 	f := &flight{claim: claim, cancel: cancel, by: p.deadline(eff), late: p.late}
 	if d.stopping {

@@ -95,7 +95,14 @@ func (d *driver) reload(ctx context.Context) error {
 	}
 	mine := d.head.Drive
 	stale := head.Inc != d.head.Inc || head.Drive.Epoch != mine.Epoch || head.Drive.Step != mine.Step || head.Drive.Attempt != mine.Attempt
-	if d.claimed && (gone || stale) {
+	if d.slice != nil && !d.claimed {
+		// The step is not claimed yet: whether it still may be is asked anew.
+		var instead string
+		d.slice.claim, instead = d.slice.step.fence(&head)
+		stale = instead != ""
+	}
+	if (d.claimed || d.slice != nil) && (gone || stale) {
+		d.taken = head
 		// Another driver has claimed the work (I12), or it is gone: this one
 		// stops its effects and ends; the next command finds the session anew.
 		d.broken = unavailable(errStale)

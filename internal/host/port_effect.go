@@ -251,9 +251,38 @@ type Frame struct {
 	Offset int64 // bytes of the part before this piece
 }
 
-// Frames carries live deltas to whoever watches. Implementations never block.
+// Before says that f is of a lower turn or attempt than o.
+func (f Frame) Before(o Frame) bool {
+	return f.Turn < o.Turn || f.Turn == o.Turn && f.Attempt < o.Attempt
+}
+
+// Frames carries live deltas to whoever watches. Implementations never block:
+// what they have to wait for, they do beside the call. Frames of a lower attempt
+// than one seen before are dropped.
 type Frames interface {
 	PublishFrame(key Key, f Frame)
+	// TurnOver says that an attempt has ended, and that the log says how: what
+	// it said so far may be forgotten.
+	TurnOver(key Key, turn ident.TurnID, attempt int)
+}
+
+// LiveFrames is the other end of Frames: what serves those who watch.
+type LiveFrames interface {
+	// WatchFrames begins to gather a session's frames. wake is called, from any
+	// goroutine and perhaps for nothing, when there is something to take; it
+	// must not block. Whoever watches closes.
+	WatchFrames(ctx context.Context, key Key, wake func()) FrameWatch
+}
+
+// FrameWatch gathers the frames of one session, within bounds.
+type FrameWatch interface {
+	// Take returns what has come since it was last called, in order. whole says
+	// that it is all that is known of the attempt in flight, a frame a part, in
+	// the place of what came before: so it is at first, and after frames were
+	// lost.
+	Take() (frames []Frame, whole bool)
+	// Close ends the watch. Closing again does nothing.
+	Close()
 }
 
 // BlobText is a convenience for what a payload resolves to.

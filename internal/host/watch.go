@@ -66,11 +66,11 @@ const lookEveryMs = ident.Second
 // lookAround learns of what others have committed, as often as is asked for.
 func (d *driver) lookAround(ctx context.Context, now ident.Instant) {
 	every := d.e.o.WatchMs
-	if d.e.o.AdmitOnly {
+	switch {
+	case d.e.o.AdmitOnly && len(d.watchers.all) > 0:
+		every = lookEveryMs
+	case !d.owns():
 		every = 0
-		if len(d.watchers.all) > 0 {
-			every = lookEveryMs
-		}
 	}
 	switch {
 	case every == 0:
@@ -84,7 +84,7 @@ func (d *driver) lookAround(ctx context.Context, now ident.Instant) {
 	}
 	d.lookAt = now.Add(every)
 	d.watchers.all = slices.DeleteFunc(d.watchers.all, func(o *watcher) bool { return o.signal.Fired() })
-	old, err := d.behind(ctx)
+	old, err := d.moved(ctx)
 	if err != nil {
 		// Who watches looks for itself, and is told.
 		d.watchers.fire()
@@ -122,6 +122,16 @@ func (d *driver) refresh(ctx context.Context) error {
 		return nil // it can be read
 	}
 	return err
+}
+
+// moved is behind by a look that costs half, and may see an older head: the next
+// one sees more.
+func (d *driver) moved(ctx context.Context) (bool, error) {
+	head, err := d.e.d.Log.Peek(ctx, d.key)
+	if err == nil && head.Rev <= d.head.Rev && head.Inc == d.head.Inc {
+		return false, nil
+	}
+	return d.behind(ctx)
 }
 
 // behind says whether others had moved the session on; it is caught up then.

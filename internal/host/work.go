@@ -367,7 +367,7 @@ func (d *driver) jitter(try int) int64 {
 // tools cannot be listed now, claims nothing more.
 func (d *driver) env(ctx context.Context, c *choice) session.Env {
 	s := d.m.State()
-	env := session.Env{At: max(d.e.Now(), s.At), Driver: d.drives() && d.head.Quarantine == nil}
+	env := session.Env{At: max(d.e.Now(), s.At), Driver: d.begins() && d.head.Quarantine == nil}
 	w := wanted{config: s.Config, revision: s.ConfigRevision, model: s.Config.Model, tools: env.Driver}
 	if r := s.Active; r != nil {
 		w.model = r.Model
@@ -395,7 +395,7 @@ func (d *driver) env(ctx context.Context, c *choice) session.Env {
 	}
 	if err := d.offer.refresh(ctx, d, w, env.At); err != nil {
 		env.Driver = false
-		if d.drives() {
+		if d.begins() {
 			d.later("offer", err)
 		}
 	}

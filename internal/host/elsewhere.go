@@ -1,0 +1,117 @@
+package host
+
+import (
+	"context"
+	"encoding/hex"
+	"slices"
+	"sync/atomic"
+
+	"github.com/perdure/perdure/core/ident"
+	"github.com/perdure/perdure/core/session"
+)
+
+// callWatchMs is between two looks at the head while a call runs elsewhere.
+const callWatchMs = 500
+
+// RunCall runs one call that a slice left to a process of its own, and commits
+// what it came to. An error is of this process, never of the tool: what became
+// of the call the next step finds out.
+func (e *Engine) RunCall(ctx context.Context, st Step, c CallRef) error {
+	claim := session.Claim{Kind: session.ClaimTool, Turn: c.Call.Turn, Call: c.Call.Index, Attempt: c.Attempt}
+	view, err := e.View(ctx, st.Key)
+	if err != nil {
+		return err
+	}
+	if !waitsFor(&view, st.Inc, claim) {
+		return nil
+	}
+	p := &performance{e: e, key: st.Key, s: view.State, late: new(atomic.Bool), began: e.Now()}
+	mine, err := p.once(ctx, claim, c)
+	if err != nil || !mine {
+		return err
+	}
+	o := p.aside(ctx, st, &session.RunTool{Run: c.Run, Call: c.Call, Attempt: c.Attempt, NotBefore: p.notBefore(c.Call)}, claim)
+	if o == nil {
+		return nil
+	}
+	// What a tool has answered is worth more than this caller's patience.
+	_, err = e.Do(context.WithoutCancel(ctx), st.Key, o.Prepared)
+	return err
+}
+
+// waitsFor says that the session's state still waits for an effect.
+func waitsFor(d *Done, inc string, claim session.Claim) bool {
+	return d.Head.Inc == inc && d.Head.Quarantine == nil && slices.Contains(claimsOf(&d.State), claim)
+}
+
+// once sees to it that a call which must not be done twice is begun by one
+// process: the one whose note is the first. A machine may ask twice.
+func (p *performance) once(ctx context.Context, claim session.Claim, c CallRef) (bool, error) {
+	note := []byte(`"` + hex.EncodeToString(p.e.d.Sched.Entropy(16)) + `"`)
+	before, err := p.e.d.Stash.PutStash(ctx, p.key, "call/"+p.s.Inc+"/"+claim.String(), note, p.e.Now().Add(ident.Day), true)
+	if err != nil {
+		// Not known whether it is there: so nothing is begun.
+		return false, err
+	}
+	_, def := p.call(c.Call)
+	return before == nil || string(before) == string(note) || def != nil && def.RetrySafe, nil
+}
+
+func (p *performance) notBefore(id ident.CallID) ident.Instant {
+	if c, _ := p.call(id); c != nil {
+		return c.NotBefore
+	}
+	return 0
+}
+
+// aside performs a call, and stops it when the session no longer waits for it,
+// when it takes too long, or when this process is about to be cut off.
+func (p *performance) aside(ctx context.Context, st Step, eff *session.RunTool, claim session.Claim) *outcome {
+	sched := p.e.d.Sched
+	fctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := sched.NewSignal()
+	var result atomic.Pointer[outcome]
+	sched.Go(fctx, claim.String(), func(ctx context.Context) {
+		result.Store(p.perform(ctx, eff))
+		ended.Fire()
+	})
+	by := p.deadline(eff)
+	if st.Until != 0 {
+		by = min(by, st.Until.Add(-2*p.e.o.GraceMs))
+	}
+	var giveUp ident.Instant
+	for {
+		if at, err := sched.WaitAny(ctx, callWatchMs, ended); at == 0 || err != nil {
+			return result.Load()
+		}
+		now := p.e.Now()
+		switch {
+		case giveUp != 0 && now >= giveUp:
+			return lost(&p.s, claim, &session.FaultInfo{Class: ClassTimeout, Message: "no answer within the time allowed"})
+		case giveUp != 0:
+		case now >= by:
+			p.late.Store(true)
+			giveUp = now.Add(p.e.o.GraceMs)
+			cancel()
+		case p.abandoned(ctx, st, claim):
+			giveUp = now.Add(p.e.o.GraceMs)
+			cancel()
+		}
+	}
+}
+
+// abandoned looks whether the session has moved, and if so whether it still
+// waits for the call.
+func (p *performance) abandoned(ctx context.Context, st Step, claim session.Claim) bool {
+	head, err := p.e.d.Log.Peek(ctx, p.key)
+	if err != nil || head.Rev <= p.rev && head.Inc == st.Inc {
+		return false
+	}
+	view, err := p.e.View(ctx, p.key)
+	if err != nil {
+		return false
+	}
+	p.rev = view.Head.Rev
+	return !waitsFor(&view, st.Inc, claim)
+}
