@@ -36,8 +36,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // front is all that stands before a handler: what it returns is the answer.
 func (s *server) front(w *tracked, r *http.Request) *Problem {
-	if p := s.Guard.check(r); p != nil {
-		return p
+	known, isKnown := trustedOf(r)
+	if !isKnown {
+		if p := s.Guard.check(r); p != nil {
+			return p
+		}
 	}
 	rt, p := s.match(r)
 	if p != nil {
@@ -45,6 +48,9 @@ func (s *server) front(w *tracked, r *http.Request) *Problem {
 	}
 	w.route = rt.op.Path
 	req := &request{via: via(r)}
+	if isKnown {
+		req.via = known.via
+	}
 	if !rt.public {
 		if req.who, p = s.authenticate(r, rt); p != nil {
 			return p
