@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"net/http"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/host"
@@ -14,7 +15,7 @@ import (
 func (s *Server) wire() error {
 	guard := netguard.Guard{AllowPrivate: s.cfg.AllowPrivate}
 	models, err := wiring.NewModels(wiring.ModelsConfig{
-		Guard: guard, OpenAIKey: s.openAIKey(), OpenAIKeyName: s.cfg.OpenAIKeyName, OpenAIBaseURL: s.cfg.OpenAIBaseURL, Pace: s.cfg.pace(),
+		Guard: guard, Proxy: http.ProxyFromEnvironment, OpenAIKey: s.openAIKey(), OpenAIKeyName: s.cfg.OpenAIKeyName, OpenAIBaseURL: s.cfg.OpenAIBaseURL, Pace: s.cfg.pace(),
 	})
 	if err != nil {
 		return err
@@ -22,7 +23,7 @@ func (s *Server) wire() error {
 	s.tools, err = wiring.NewTools(wiring.ToolsConfig{
 		// This process alone writes them: the folder is its own.
 		Settings:   wiring.NewSettings(s.store, s.sched, false),
-		Workspaces: s.workspaces, Guard: guard, Secret: s.secret, Now: s.now, URL: s.URL,
+		Workspaces: s.workspaces, Guard: guard, Proxy: http.ProxyFromEnvironment, Secret: s.secret, Now: s.now, URL: s.URL,
 		OnPanic: func(tool string, value any, stack []byte) {
 			s.log.Error("a tool panicked", "tool", tool, "panic", value, "stack", string(stack))
 		},
@@ -37,7 +38,9 @@ func (s *Server) wire() error {
 	s.engine = host.New(host.Deps{
 		Log: log, Blobs: s.store, Checkpoints: s.store, Stash: s.store,
 		Models: models, Tools: s.tools.Registry, Sched: s.sched, Keys: s.secrets.keyring(),
-		Purge:  func(ctx context.Context, key host.Key, _ string) error { return s.workspaces.DropWorkspace(ctx, key, "") },
+		Purge: func(ctx context.Context, key host.Key, _ string) error {
+			return s.workspaces.DropWorkspace(ctx, key, "")
+		},
 		Report: wiring.NewReporter(s.log).Report,
 	}, s.cfg.Engine)
 	return nil

@@ -56,6 +56,25 @@ type Guard struct {
 	// AllowPrivate opens loopback, private, link-local, shared and benchmark
 	// addresses: for a server whose operator owns the network it is in.
 	AllowPrivate bool
+	// Rented says that the machine is a cloud's: what answers there at loopback
+	// and link-local addresses is the cloud's own (the API of the runtime, the
+	// metadata service), and AllowPrivate does not open it.
+	Rented bool
+	// AllowLoopback opens loopback addresses, whatever else is said: for a rented
+	// machine that an emulator plays.
+	AllowLoopback bool
+}
+
+// opens says whether an address that breaks a rule of the first group is
+// allowed.
+func (g Guard) opens(rule string) bool {
+	switch rule {
+	case RuleLoopback:
+		return g.AllowLoopback || g.AllowPrivate && !g.Rented
+	case RuleLinkLocal:
+		return g.AllowPrivate && !g.Rented
+	}
+	return g.AllowPrivate
 }
 
 // metadata are addresses that hand out credentials, or act on their behalf, to
@@ -141,7 +160,7 @@ func (g Guard) broken(addr netip.Addr) string {
 	for _, r := range ranges {
 		switch {
 		case !r.prefix.Contains(addr):
-		case r.opens && g.AllowPrivate:
+		case r.opens && g.opens(r.rule):
 			return ""
 		default:
 			return r.rule

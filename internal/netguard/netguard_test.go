@@ -87,6 +87,39 @@ func TestAddressesThatAreNotTheInternetAreRefused(t *testing.T) {
 	require.Error(t, netguard.Guard{AllowPrivate: true}.Check(netip.Addr{}))
 }
 
+// TestARentedMachinesOwnAddressesStayShut is what holds in a cloud's functions:
+// what answers there at loopback and link-local addresses is not the operator's.
+func TestARentedMachinesOwnAddressesStayShut(t *testing.T) {
+	t.Parallel()
+	rented := netguard.Guard{Rented: true}
+	private := netguard.Guard{Rented: true, AllowPrivate: true}
+	emulated := netguard.Guard{Rented: true, AllowLoopback: true}
+	for _, c := range []struct {
+		addr                      string
+		rented, private, emulated bool
+	}{
+		{"1.1.1.1", true, true, true},
+		{"10.0.0.1", false, true, false},
+		{"100.64.0.1", false, true, false},
+		{"fc00::1", false, true, false},
+		{"127.0.0.1", false, false, true},
+		{"::1", false, false, true},
+		{"::ffff:127.0.0.1", false, false, true},
+		{"64:ff9b::127.0.0.1", false, false, true},
+		{"169.254.1.1", false, false, false},
+		{"fe80::1", false, false, false},
+		{"169.254.169.254", false, false, false},
+		{"169.254.170.2", false, false, false},
+		{"fd00:ec2::254", false, false, false},
+		{"0.0.0.0", false, false, false},
+	} {
+		addr := netip.MustParseAddr(c.addr)
+		require.Equal(t, c.rented, rented.Check(addr) == nil, c.addr)
+		require.Equal(t, c.private, private.Check(addr) == nil, c.addr)
+		require.Equal(t, c.emulated, emulated.Check(addr) == nil, c.addr)
+	}
+}
+
 func TestTheConnectedAddressIsChecked(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/perdure/perdure/core/ident"
@@ -26,10 +27,17 @@ const (
 	KindScripted   = "scripted"
 )
 
+// Proxy finds the proxy of a request, as http.ProxyFromEnvironment does. It is
+// then the proxy's address that is checked, and nobody checks what it connects
+// to.
+type Proxy = func(*http.Request) (*url.URL, error)
+
 // ModelsConfig is what providers are made of.
 type ModelsConfig struct {
-	// Guard says which addresses a provider may have.
+	// Guard says which addresses a provider may have, Proxy what stands before
+	// them; nil is none.
 	Guard netguard.Guard
+	Proxy Proxy
 	// OpenAIKey is sent to OpenAI and nowhere else; OpenAIKeyName is how the
 	// operator knows it.
 	OpenAIKey     string
@@ -50,7 +58,7 @@ var _ host.Models = (*Models)(nil)
 
 // NewModels makes the providers.
 func NewModels(cfg ModelsConfig) (*Models, error) {
-	client := &http.Client{Transport: providerTransport(cfg.Guard)}
+	client := &http.Client{Transport: providerTransport(cfg.Guard, cfg.Proxy)}
 	m := &Models{
 		made:       map[string]host.ModelPort{KindScripted: scripted.New(scripted.Config{Pace: cfg.Pace})},
 		compatible: cfg.OpenAIBaseURL != "",
@@ -93,8 +101,8 @@ func DefaultConfig(model api.ModelConfig) api.Config {
 	return cfg
 }
 
-func providerTransport(guard netguard.Guard) *http.Transport {
-	transport := guard.Transport(http.ProxyFromEnvironment)
+func providerTransport(guard netguard.Guard, proxy Proxy) *http.Transport {
+	transport := guard.Transport(proxy)
 	transport.DialContext = refusing(transport.DialContext)
 	// A model on a small machine reads a long prompt before it says a word.
 	transport.ResponseHeaderTimeout = 10 * time.Minute

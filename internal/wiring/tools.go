@@ -3,7 +3,6 @@ package wiring
 import (
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 
 	"github.com/perdure/perdure/core/ident"
@@ -20,8 +19,10 @@ import (
 type ToolsConfig struct {
 	Settings   *Settings
 	Workspaces files.Workspaces
-	// Guard says which addresses a tool may have.
+	// Guard says which addresses a tool may have, Proxy what stands before them;
+	// nil is none.
 	Guard netguard.Guard
+	Proxy Proxy
 	// Secret returns the value of a tenant's secret by its name.
 	Secret func(ctx context.Context, tenant ident.TenantID, name string) (string, error)
 	Now    func() ident.Instant
@@ -45,7 +46,7 @@ type Tools struct {
 func NewTools(cfg ToolsConfig) (*Tools, error) {
 	builtin := [][]tool.Spec{files.Tools(cfg.Workspaces), control.Tools()}
 	caller := &toolhttp.Caller{
-		Transport: cfg.Guard.Transport(http.ProxyFromEnvironment), Secret: cfg.Secret, Now: cfg.Now,
+		Transport: cfg.Guard.Transport(cfg.Proxy), Secret: cfg.Secret, Now: cfg.Now,
 		SettleURL: func(token string) string {
 			base := cfg.URL()
 			if base == "" {
