@@ -207,14 +207,14 @@ const (
 	CutFailedRun = "failed_run"
 )
 
-// CommandDead notes that a command which came through a queue was given up: it
-// did not take effect, and nobody will try it again. Receives says how often it
-// was tried.
+// CommandDead notes that a command which came through a queue was given up: as
+// far as is known it took no effect, and nobody tries it again by himself.
+// Receives says how often it came.
 type CommandDead struct {
 	Source     string             `json:"source"`               // of the message: inbox
 	ID         string             `json:"id"`                   // of the message
 	Command    string             `json:"command,omitempty"`    // method and path below the session, if the message could be read
-	Submission ident.SubmissionID `json:"submission,omitempty"` // its idempotency key, which is unused
+	Submission ident.SubmissionID `json:"submission,omitempty"` // its idempotency key
 	Receives   int64              `json:"receives"`
 	Code       string             `json:"code"`
 	Detail     string             `json:"detail,omitempty"`

@@ -1,0 +1,4 @@
+package inbox
+
+// NoteWithin is what the last try leaves for the note.
+const NoteWithin = noteWithin
