@@ -109,6 +109,9 @@ func (d *driver) park(ctx context.Context, rd machine.Ready, env session.Env, c 
 	d.drive(&head, rd, env)
 	err := d.writeHead(ctx, head, nil)
 	if err == nil {
+		if !d.claimed {
+			d.resume(ctx) // with the work it took what a twin had begun meanwhile
+		}
 		d.claimed = true
 		return
 	}

@@ -138,7 +138,7 @@ func New(d Deps, o Options) *Engine {
 // The tasks end with ctx or Stop.
 func (e *Engine) Start(ctx context.Context) error {
 	e.base = ctx
-	if e.o.AdmitOnly {
+	if e.o.AdmitOnly || e.o.Sliced {
 		return nil
 	}
 	if err := e.resumeAll(ctx); err != nil {

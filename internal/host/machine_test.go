@@ -23,12 +23,14 @@ type farm struct {
 	*labWorld
 	ctx       context.Context
 	waker     *memory.Waker
-	slices    host.Options // of the drive function
-	warm      []*host.Engine
+	slices    host.Options           // of the drive function
 	woken     map[string]host.Signal // by token
 	executing []*execution
+	running   map[string]host.Signal                // groups of functions at work, and what tells their machine of their end
 	faults    []func(fn string, e *execution) error // asked before a function runs
 	invoked   map[string]int
+	// wakerInject makes the faults of the machine's engine.
+	wakerInject memory.Injector
 }
 
 // execution is one activation as its machine knows it.
@@ -52,7 +54,7 @@ const (
 // farmed plays a story before a farm.
 func (l lab) farmed(t *testing.T, sl host.Options, story func(ctx context.Context, f *farm)) {
 	t.Helper()
-	f := &farm{slices: sl, woken: map[string]host.Signal{}, invoked: map[string]int{}}
+	f := &farm{slices: sl, woken: map[string]host.Signal{}, invoked: map[string]int{}, running: map[string]host.Signal{}}
 	deps := l.deps
 	l.options.AdmitOnly = true
 	l.deps = func(sim *simsched.Sim, d *host.Deps) {
@@ -65,6 +67,12 @@ func (l lab) farmed(t *testing.T, sl host.Options, story func(ctx context.Contex
 			},
 			Woken: func(_ memory.Activation, token string) { f.woken[token].Fire() },
 			Ended: func(a memory.Activation) { f.stop(a) },
+			Inject: func(ctx context.Context, op memory.Op, when memory.When) error {
+				if f.wakerInject != nil {
+					return f.wakerInject(ctx, op, when)
+				}
+				return nil
+			},
 		})
 		d.Waker = f.waker
 		if deps != nil {
@@ -77,14 +85,18 @@ func (l lab) farmed(t *testing.T, sl host.Options, story func(ctx context.Contex
 	})
 }
 
-// engineFor is a function's process: warm if there is one that is free.
+// engineFor is a function's process, a cold one.
 func (f *farm) engineFor(ctx context.Context, o host.Options) *host.Engine {
 	e := host.New(f.deps, o)
 	require.NoError(f.t, e.Start(ctx))
 	return e
 }
 
-var errKilled = errors.New("the function was killed")
+var (
+	errKilled = errors.New("the function was killed")
+	// errUnheard: the function may run, or have run, and its machine asks again.
+	errUnheard = errors.New("the answer was not heard")
+)
 
 // invoke runs a function in a process of its own, as its machine would.
 func (f *farm) invoke(ctx context.Context, e *execution, fn string, run func(ctx context.Context) error) error {
@@ -95,11 +107,14 @@ func (f *farm) invoke(ctx context.Context, e *execution, fn string, run func(ctx
 		}
 	}
 	f.process++
-	e.group, e.killed = fmt.Sprint("function", f.process), f.sim.NewSignal()
+	group := fmt.Sprint("function", f.process)
+	e.group, e.killed = group, f.sim.NewSignal()
+	f.running[group] = e.killed
 	done := f.sim.NewSignal()
 	var err error
-	f.sim.Go(simsched.WithGroup(f.ctx, e.group), fn, func(ctx context.Context) {
+	f.sim.Go(simsched.WithGroup(f.ctx, group), fn, func(ctx context.Context) {
 		err = run(ctx)
+		delete(f.running, group)
 		done.Fire()
 	})
 	switch at, werr := f.sim.WaitAny(ctx, machineMs, done, e.killed); {
@@ -137,6 +152,9 @@ func (f *farm) execute(ctx context.Context, e *execution) {
 	for {
 		e.states = append(e.states, "Model")
 		next, err := f.drive(ctx, e, false)
+		if errors.Is(err, errUnheard) {
+			continue // the machine's own retry, beside one that may still be at work
+		}
 		if err == nil && next.Do == host.NextWait {
 			e.states = append(e.states, "Wait")
 			err = f.wait(ctx, e, next.Wait)
@@ -163,7 +181,7 @@ func (f *farm) execute(ctx context.Context, e *execution) {
 }
 
 func (f *farm) end(ctx context.Context, e *execution, status string) {
-	if e.status == "RUNNING" {
+	if e.status == "RUNNING" && ctx.Err() == nil {
 		e.status = status
 		check(f.waker.End(ctx, e.Key, e.Inc, e.Epoch))
 	}

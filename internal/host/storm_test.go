@@ -38,6 +38,8 @@ type storm struct {
 	seed uint64
 
 	front  *host.Engine // people's, where it is not the process itself
+	kill   func()       // what a kill is
+	twins  bool         // processes may be at the same work, and only one is heard
 	dead   bool
 	over   bool // no more kills and faults
 	killIn int  // at this operation of the store, from now
@@ -73,8 +75,7 @@ func (s *storm) inject(_ context.Context, op memory.Op, when memory.When) error 
 		return nil
 	}
 	if s.killIn--; s.killIn == 0 && !s.dead {
-		s.dead = true
-		s.crash(context.Background())
+		s.kill()
 	}
 	commit := op.Name == "log.commit"
 	if commit {
@@ -111,7 +112,7 @@ func (s *storm) generate(ctx context.Context, req host.ModelRequest, sink func(h
 	pick := rand.New(rand.NewPCG(h.Sum64(), 1))
 	// I11: what this process has answered already it must not ask again.
 	name := string(req.Session) + " " + req.Attempt[:strings.LastIndex(req.Attempt, "/")]
-	if s.answered[name] == s.process {
+	if s.answered[name] == s.process && !s.twins {
 		s.wrong = append(s.wrong, name+" is generated again")
 	}
 	sink(host.Delta{Part: "text", Text: "hm "})
@@ -453,6 +454,10 @@ func (s *storm) approved(ctx context.Context, c host.ToolCall) bool {
 	return false
 }
 
+func newStorm(seed uint64) *storm {
+	return &storm{seed: seed, ran: map[string]int{}, by: map[string]host.ToolCall{}, decided: map[string]bool{}, sent: map[string]bool{}, answered: map[string]int{}}
+}
+
 // playStorm plays one storm and returns what is left of it.
 func playStorm(t *testing.T, seed uint64) *storm {
 	t.Helper()
@@ -461,7 +466,11 @@ func playStorm(t *testing.T, seed uint64) *storm {
 			t.Logf("this was storm %d; again with: go test -run TestStorm ./internal/host -storm %d", seed, seed)
 		}
 	}()
-	s := &storm{seed: seed, ran: map[string]int{}, by: map[string]host.ToolCall{}, decided: map[string]bool{}, sent: map[string]bool{}, answered: map[string]int{}}
+	s := newStorm(seed)
+	s.kill = func() {
+		s.dead = true
+		s.crash(context.Background())
+	}
 	lab{
 		seed: seed, reports: true, specs: s.specs, options: host.Options{IdleMs: 400, SweepMs: 500, CheckpointAt: 8 << 10},
 		model:  func(*simsched.Sim) generate { return s.generate },
