@@ -51,6 +51,8 @@ func commitCases() []logCase {
 		{"ARowThatIsThereConflictsWithIfAbsent", ifAbsent},
 		{"AConflictWritesNothing", conflictWritesNothing},
 		{"AHeadMovesWithoutEvents", eventless},
+		{"OpenGivesHeadAndMetaAtOnce", opened},
+		{"PeekGivesTheHeadOfAMomentAgo", peeked},
 		{"ABatchThatDoesNotFollowIsRefused", malformed},
 		{"ManyWritersOfOneRevOneWins", manyWriters},
 		{"ManySessionsAtOnceAllCommit", manySessions},
@@ -244,6 +246,66 @@ func eventless(t *testing.T, s Stores, _ Capabilities) {
 	a.requireHead(park.Head)
 	a.land(a.next(1))
 	a.requireEvents(2)
+}
+
+func opened(t *testing.T, s Stores, _ Capabilities) {
+	requireOpen := func(a *actor, meta host.Meta) {
+		t.Helper()
+		head, got, err := s.Log.Open(t.Context(), a.key)
+		require.NoError(t, err)
+		require.Equal(t, a.head, head)
+		require.Equal(t, meta, got)
+	}
+	_, _, err := s.Log.Open(t.Context(), keyOf("s1"))
+	require.ErrorIs(t, err, host.ErrNotFound)
+
+	// Neighbours in both directions, that none is taken for it.
+	createWith(t, s, withProjections(creation(keyOf("s")), "before"))
+	createWith(t, s, withProjections(creation(keyOf("s10")), "after"))
+	a := create(t, s, keyOf("s1"))
+	requireOpen(a, host.Meta{})
+
+	next := a.next(1)
+	next.Head = full(next.Head)
+	meta := fullMeta()
+	next.Meta = &meta
+	next.Rows = []host.Row{{Key: "park", Data: []byte("token")}, {Key: "run#1", Data: []byte("x")}}
+	a.land(next)
+	requireOpen(a, meta)
+	a.land(a.next(0))
+	requireOpen(a, meta)
+	require.NoError(t, s.Log.Delete(t.Context(), a.key, inc))
+	_, _, err = s.Log.Open(t.Context(), a.key)
+	require.ErrorIs(t, err, host.ErrNotFound)
+}
+
+func peeked(t *testing.T, s Stores, caps Capabilities) {
+	peek := func(key host.Key) error {
+		_, err := s.Log.Peek(t.Context(), key)
+		return err
+	}
+	require.ErrorIs(t, peek(keyOf("s1")), host.ErrNotFound)
+	a := create(t, s, keyOf("s1"))
+	for range 3 {
+		next := a.next(1)
+		next.Head = full(next.Head)
+		a.land(next)
+		caps.eventually(t, func() error {
+			head, err := s.Log.Peek(t.Context(), a.key)
+			if err != nil || head.Rev != a.head.Rev {
+				return fmt.Errorf("got %v %w, want rev %d", head, err, a.head.Rev)
+			}
+			require.Equal(t, a.head, head)
+			return nil
+		})
+	}
+	require.NoError(t, s.Log.Delete(t.Context(), a.key, inc))
+	caps.eventually(t, func() error {
+		if err := peek(a.key); !errors.Is(err, host.ErrNotFound) {
+			return fmt.Errorf("it is still there: %w", err)
+		}
+		return nil
+	})
 }
 
 func malformed(t *testing.T, s Stores, _ Capabilities) {

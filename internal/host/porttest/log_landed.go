@@ -93,10 +93,15 @@ func landedEventless(t *testing.T, s Stores, _ Capabilities) {
 	a.requireHead(c.Head)
 }
 
-func landedDeleted(t *testing.T, s Stores, _ Capabilities) {
+func landedDeleted(t *testing.T, s Stores, caps Capabilities) {
 	a := create(t, s, keyOf("s1"))
 	c := a.next(1)
 	a.land(c)
 	require.NoError(t, s.Log.Delete(t.Context(), a.key, inc))
-	requireConflict(t, s.Log.Commit(t.Context(), c), host.Head{})
+	if err := s.Log.Commit(t.Context(), c); !caps.Recalls || err != nil {
+		requireConflict(t, err, host.Head{})
+	}
+	// Whatever it is told, it brings nothing back.
+	_, err := s.Log.Head(t.Context(), a.key)
+	require.ErrorIs(t, err, host.ErrNotFound)
 }

@@ -52,6 +52,12 @@ type Capabilities struct {
 	FencesLate bool
 	// ListsLag: lists over sessions show a write a moment later.
 	ListsLag bool
+	// Recalls: for minutes a commit that landed is success when it is sent
+	// again, also when its session has been deleted since.
+	Recalls bool
+	// Expires: what was stashed goes by itself once it has expired, and
+	// SweepStash finds nothing to do.
+	Expires bool
 	// TamperBlob changes a stored blob behind the adapter's back.
 	TamperBlob func(t *testing.T, s Stores, key host.Key, ref blob.Ref)
 	// DropEvent takes an event out of the log behind the adapter's back.
