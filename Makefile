@@ -14,8 +14,13 @@ tool_version = $(shell awk '$$1 == "$(1)" { print $$2 }' tools/go.mod)
 LINT := .cache/bin/golangci-lint-$(call tool_version,github.com/golangci/golangci-lint/v2)-$(GO_VERSION)
 VULN := .cache/bin/govulncheck-$(call tool_version,golang.org/x/vuln)-$(GO_VERSION)
 
+# What infra needs of Node is pinned in infra/node and installed from its lock file.
+NODE := .cache/node/node_modules/.package-lock.json
+CDK := .cache/node/node_modules/.bin/cdk
+
 # Arguments that a caller may give.
 PKG ?= ./...
+ARCH ?= arm64
 BENCH ?= .
 FUZZTIME ?= 2s
 ARGS ?=
@@ -130,6 +135,43 @@ verify/golden: ## what tests with -update write is what is there (test runs it t
 verify/lint: $(LINT) ## the lint rules find what they are there for
 	@LINT="$(CURDIR)/$(LINT)" .ci/verify-lint
 
+##@ AWS
+
+# The CDK runs on Node 20, and complains of its age in twelve lines each time.
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
+
+# The architecture of functions, in the words of Lambda and of Go.
+GOARCH_arm64 := arm64
+GOARCH_x86_64 := amd64
+
+# Context for the CDK, as in CONTEXT="-c alarmEmail=me@example.com -c logDays=7".
+CONTEXT ?=
+CDK_CONTEXT = -c arch=$(ARCH) $(CONTEXT)
+
+# Without a revision in it a function that has not changed has the bytes that it
+# had, and is not deployed again.
+.PHONY: build/functions
+build/functions: ## build all functions into bin/functions (ARCH=arm64|x86_64)
+	@mkdir -p .cache/functions-$(ARCH)
+	@CGO_ENABLED=0 GOOS=linux GOARCH=$(GOARCH_$(ARCH)) $(GO) build -trimpath -buildvcs=false -ldflags '-s -w' -tags lambda.norpc \
+		-o .cache/functions-$(ARCH)/ ./functions/...
+	@for main in functions/*/main.go; do \
+		name=$$(basename "$$(dirname "$$main")"); mkdir -p "bin/functions/$$name" && \
+		cp ".cache/functions-$(ARCH)/$$name" "bin/functions/$$name/bootstrap" || exit 1; \
+	done
+
+.PHONY: synth
+synth: build/functions $(NODE) ## write the stack's template to .cache/cdk.out (ARCH=, CONTEXT="-c …")
+	@$(CDK) synth --quiet $(CDK_CONTEXT)
+
+.PHONY: deploy
+deploy: build/functions $(NODE) ## deploy the stack and print its outputs (ARCH=, CONTEXT="-c …")
+	@$(CDK) deploy $(CDK_CONTEXT) --require-approval $(if $(CI),never,broadening)
+
+.PHONY: destroy
+destroy: build/functions $(NODE) ## remove the stack; its table and bucket stay unless it was deployed with -c keep=0
+	@$(CDK) destroy $(CDK_CONTEXT) $(if $(CI),--force)
+
 ##@ House
 
 .PHONY: tools
@@ -138,6 +180,13 @@ tools: $(LINT) $(VULN) ## build the pinned tools into .cache/bin
 .PHONY: clean
 clean: ## remove what was built
 	@rm -rf bin dist .cache
+
+$(NODE): infra/node/package.json infra/node/package-lock.json infra/node/.npmrc
+	@command -v npm >/dev/null || { echo "infra needs Node 20 or newer, with npm: install it first"; exit 1; }
+	@mkdir -p .cache/node
+	@cp infra/node/package.json infra/node/package-lock.json infra/node/.npmrc .cache/node/
+	@cd .cache/node && npm ci --silent
+	@touch $@
 
 $(LINT): tools/go.mod tools/go.sum
 	@echo "building $(notdir $@): once, a few minutes"

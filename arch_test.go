@@ -147,7 +147,7 @@ var edgeRows = []lintkit.Row{
 		Why: "functions wire: what they do is the host's",
 	},
 	{
-		Dir: "infra/...", Module: []string{"self", "internal/env"}, External: []string{"github.com/aws"}, Tests: []string{"events", "internal/env"},
+		Dir: "infra/...", Module: []string{"self", "internal/env"}, External: []string{"github.com/aws", "github.com/cdklabs"}, Tests: []string{"events", "internal/env"},
 		Why: "infra shares names with the code, through internal/env, and nothing else",
 	},
 	{

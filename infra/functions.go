@@ -1,0 +1,70 @@
+package main
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/constructs-go/constructs/v10"
+
+	"github.com/perdure/perdure/internal/env"
+)
+
+// functionSpec says what one function is like.
+type functionSpec struct {
+	Name        string
+	Description string
+	Memory      float64 // MB; processor time grows with it
+	Timeout     float64 // seconds
+}
+
+// The functions. Those that wait for others most of their time are small; api and
+// drive fold states and are worth more processor. An HTTP API waits 30 s at most,
+// a state of the machine 930 s.
+var (
+	specAPI     = functionSpec{env.FunctionAPI, "Admits what clients ask.", 512, 29}
+	specRead    = functionSpec{env.FunctionRead, "Answers GETs and long polls.", 512, 29}
+	specStream  = functionSpec{env.FunctionStream, "Streams events to viewers.", 256, 900}
+	specInbox   = functionSpec{env.FunctionInbox, "Admits commands that came by queue.", 256, 60}
+	specDrive   = functionSpec{env.FunctionDrive, "Drives a session: model calls and tools that answer soon.", 512, 900}
+	specTool    = functionSpec{env.FunctionTool, "Runs one tool call that needs a function of its own.", 512, 900}
+	specPark    = functionSpec{env.FunctionPark, "Keeps the token of an execution that waits.", 256, 30}
+	specDeliver = functionSpec{env.FunctionDeliver, "Sends what must leave a session.", 256, 60}
+	specSweep   = functionSpec{env.FunctionSweep, "Finds what is owed and was lost; deletes what was deleted.", 512, 300}
+)
+
+type functionsProps struct {
+	Function functionProps // what they share
+	Grants   grants
+	Reserved map[string]int
+}
+
+// functions are all nine.
+type functions struct {
+	API, Read, Stream, Inbox, Drive, Tool, Park, Deliver, Sweep awslambda.Function
+}
+
+// newFunctions gives each function what it needs to do and no more.
+func newFunctions(scope constructs.Construct, id string, props functionsProps) functions {
+	scope = constructs.NewConstruct(scope, &id)
+	g := props.Grants
+	with := func(id string, spec functionSpec, may ...statements) awslambda.Function {
+		own := props.Function
+		own.Spec, own.Reserved = spec, props.Reserved[spec.Name]
+		for _, list := range may {
+			own.May = append(own.May, list...)
+		}
+		return newFunction(scope, id, own)
+	}
+	commit := func(more ...statements) []statements {
+		return append([]statements{g.readTable(), g.writeTable(), g.readBlobs(), g.writeBlobs(), g.wake(), g.send(), g.sign()}, more...)
+	}
+	return functions{
+		API:     with("Api", specAPI, commit(g.checkKeys(), g.sendInbox())...),
+		Read:    with("Read", specRead, g.readTable(), g.watch(), g.readBlobs(), g.sign(), g.checkKeys()),
+		Stream:  with("Stream", specStream, g.readTable(), g.watch(), g.readBlobs(), g.sign(), g.checkKeys()),
+		Inbox:   with("Inbox", specInbox, commit()...),
+		Drive:   with("Drive", specDrive, commit(g.callOut(), g.deleteBlobs())...),
+		Tool:    with("Tool", specTool, commit(g.callOut(), g.deleteBlobs(), g.invokeCustomers())...),
+		Park:    with("Park", specPark, commit()...),
+		Deliver: with("Deliver", specDeliver, commit(g.callOut())...),
+		Sweep:   with("Sweep", specSweep, commit(g.stop(), g.deleteBlobs())...),
+	}
+}

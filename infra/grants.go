@@ -1,0 +1,133 @@
+package main
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awss3"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/perdure/perdure/internal/env"
+)
+
+// grants makes the statements of the functions' roles: actions by name, on
+// resources by name. Where a name can only be a pattern, nag.go says why.
+type grants struct {
+	Stack             awscdk.Stack
+	Table             awsdynamodb.Table
+	Bucket            awss3.Bucket
+	Queues            queues
+	Secrets           secrets
+	Machine           machineName
+	OpenAISecret      string
+	ToolSecrets       string
+	CustomerFunctions []string
+}
+
+type statements []awsiam.PolicyStatement
+
+func allow(resources []*string, actions ...string) awsiam.PolicyStatement {
+	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
+		Effect:    awsiam.Effect_ALLOW,
+		Actions:   jsii.Strings(actions...),
+		Resources: &resources,
+	})
+}
+
+// readTable reads items, and the indexes by name.
+func (g grants) readTable() statements {
+	var indexes []*string
+	for _, name := range []string{env.IndexDue, env.IndexList, env.IndexTodo} {
+		indexes = append(indexes, jsii.String(*g.Table.TableArn()+"/index/"+name))
+	}
+	return statements{
+		allow([]*string{g.Table.TableArn()}, "dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"),
+		allow(indexes, "dynamodb:Query"),
+	}
+}
+
+// watch says that somebody is looking, so that drives write live frames.
+func (g grants) watch() statements {
+	return statements{allow([]*string{g.Table.TableArn()}, "dynamodb:PutItem", "dynamodb:UpdateItem")}
+}
+
+// writeTable is what commits and deletions need; transactions are allowed by the
+// actions that they consist of.
+func (g grants) writeTable() statements {
+	return statements{allow([]*string{g.Table.TableArn()},
+		"dynamodb:BatchWriteItem", "dynamodb:ConditionCheckItem", "dynamodb:DeleteItem", "dynamodb:PutItem", "dynamodb:UpdateItem")}
+}
+
+// readBlobs may list, too: without that an object which is not there looks like
+// one that may not be read.
+func (g grants) readBlobs() statements {
+	return statements{
+		allow([]*string{g.objects()}, "s3:GetObject"),
+		allow([]*string{g.Bucket.BucketArn()}, "s3:ListBucket"),
+	}
+}
+
+func (g grants) writeBlobs() statements {
+	return statements{allow([]*string{g.objects()}, "s3:AbortMultipartUpload", "s3:PutObject")}
+}
+
+// deleteBlobs is for old checkpoints, files of workspaces, and deletions.
+func (g grants) deleteBlobs() statements {
+	return statements{allow([]*string{g.objects()}, "s3:DeleteObject")}
+}
+
+func (g grants) objects() *string {
+	return g.Bucket.ArnForObjects(jsii.String("*"))
+}
+
+// wake starts executions and completes their tokens; who finds a name taken asks
+// what became of it.
+func (g grants) wake() statements {
+	return statements{
+		allow([]*string{g.Machine.ARN}, "states:SendTaskFailure", "states:SendTaskSuccess", "states:StartExecution"),
+		allow([]*string{g.Machine.Executions}, "states:DescribeExecution"),
+	}
+}
+
+func (g grants) stop() statements {
+	return statements{allow([]*string{g.Machine.Executions}, "states:StopExecution")}
+}
+
+// send is for what a commit says must leave the session: the committer sends it.
+func (g grants) send() statements {
+	return statements{allow([]*string{g.Queues.Outbox.QueueArn(), g.Queues.Work.QueueArn()}, "sqs:SendMessage")}
+}
+
+func (g grants) sendInbox() statements {
+	return statements{allow([]*string{g.Queues.Inbox.QueueArn()}, "sqs:SendMessage")}
+}
+
+// checkKeys is for who lets clients in.
+func (g grants) checkKeys() statements {
+	return statements{allow([]*string{g.Secrets.Key.SecretArn()}, "secretsmanager:GetSecretValue")}
+}
+
+// sign is for who makes or reads promise tokens and cursors.
+func (g grants) sign() statements {
+	return statements{allow([]*string{g.Secrets.Signing.SecretArn()}, "secretsmanager:GetSecretValue")}
+}
+
+// callOut is for who speaks to providers, tools and webhooks.
+func (g grants) callOut() statements {
+	resources := []*string{g.Stack.FormatArn(&awscdk.ArnComponents{
+		Service: jsii.String("secretsmanager"), Resource: jsii.String("secret"),
+		ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: jsii.String(g.ToolSecrets + "*"),
+	})}
+	if g.OpenAISecret != "" {
+		resources = append(resources, &g.OpenAISecret)
+	}
+	return statements{allow(resources, "secretsmanager:GetSecretValue")}
+}
+
+// invokeCustomers is empty where no function of a customer was named.
+func (g grants) invokeCustomers() statements {
+	if len(g.CustomerFunctions) == 0 {
+		return nil
+	}
+	return statements{allow(*jsii.Strings(g.CustomerFunctions...), "lambda:InvokeFunction")}
+}
