@@ -53,8 +53,8 @@ const userAgent = "perdure-cli"
 // New makes a client of the server at a base URL. An empty key sends none.
 func New(base, key string) *Client {
 	transport := &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: connectWithin}).DialContext,
+		Proxy:                 proxy,
+		DialContext:           atHome((&net.Dialer{Timeout: connectWithin}).DialContext),
 		ResponseHeaderTimeout: answerWithin,
 		MaxIdleConnsPerHost:   16,
 		IdleConnTimeout:       90 * time.Second,

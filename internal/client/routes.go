@@ -156,6 +156,16 @@ func (c *Client) PutTool(ctx context.Context, name string, document any) error {
 // Ready says whether the server serves.
 func (c *Client) Ready(ctx context.Context) error { return c.get(ctx, "/readyz", nil, nil) }
 
+// Me says who the server takes the client for.
+func (c *Client) Me(ctx context.Context) (out api.Me, err error) {
+	return out, c.get(ctx, "/v1/me", nil, &out)
+}
+
+// About says what answers.
+func (c *Client) About(ctx context.Context) (out api.Root, err error) {
+	return out, c.get(ctx, "/", nil, &out)
+}
+
 // Events reads one page of a session's events after a position, waiting for
 // one if there is none.
 func (c *Client) Events(ctx context.Context, session string, after uint64, limit, wait int) (out api.Events, err error) {
