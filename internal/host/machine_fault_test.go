@@ -151,6 +151,83 @@ func TestTwoInvocationsOfOneStep(t *testing.T) {
 	}
 }
 
+// The machine's own invocation is displaced by a twin that nobody hears: it is
+// the machine's that must say how to go on, without any sweep.
+func TestADisplacedInvocationGoesOn(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(40) {
+		lab{seed: seed, specs: plain, model: func(sim *simsched.Sim) generate {
+			return asks(sim, 3000, "go", call("a", "t.write", `{}`))
+		}}.farmed(t, host.Options{WatchMs: 500}, func(ctx context.Context, f *farm) {
+			k := key("s")
+			f.open(ctx, k, config("t.*"))
+			f.submit(ctx, k, "go")
+			f.sleep(ctx, int64(seed)*75)
+			e := f.last()
+			twin := f.engineFor(ctx, host.Options{Sliced: true, WatchMs: 500})
+			_, err := twin.Drive(ctx, host.Step{Key: k, Inc: e.Inc, Epoch: 1, Number: 1, Until: f.sim.Now().Add(invocationMs)})
+			require.NoError(t, err)
+			f.sleep(ctx, 10_000)
+			require.Equal(t, host.DriveParked, f.head(ctx, k).Drive.Status)
+			require.Equal(t, "RUNNING", e.status)
+			require.NoError(t, twin.Stop(ctx))
+		})
+	}
+}
+
+// A step that is claimed by a twin between its look and its first write takes
+// the attempt after that one's, not the same.
+func TestAClaimIsLookedAtAgainAfterAConflict(t *testing.T) {
+	t.Parallel()
+	var before func()
+	lab{inject: func(*simsched.Sim) memory.Injector {
+		return func(_ context.Context, op memory.Op, when memory.When) error {
+			if f := before; f != nil && op.Name == "log.commit" && when == memory.Before && op.Commit.Head.Drive.Status == host.DriveRunning {
+				before = nil
+				f()
+			}
+			return nil
+		}
+	}, model: func(sim *simsched.Sim) generate { return asks(sim, 5000, "") }}.farmed(t, host.Options{}, func(ctx context.Context, f *farm) {
+		k := key("s")
+		f.open(ctx, k, config())
+		before = func() {
+			// The twin has claimed first, with a commit of its own.
+			h, err := f.store.Head(ctx, k)
+			check(err)
+			was := h.Rev
+			h.Rev++
+			h.Write, h.Drive.Step, h.Drive.Attempt, h.Drive.Status = "twin", 1, 1, host.DriveRunning
+			check(f.store.Commit(ctx, host.Commit{Key: k, Expect: was, Head: h}))
+		}
+		f.submit(ctx, k, "hi")
+		f.sleep(ctx, 1000)
+		require.Equal(t, host.Drive{Epoch: 1, Step: 1, Attempt: 2, Status: host.DriveRunning}, f.head(ctx, k).Drive)
+		f.rests(ctx, k, host.DriveIdle)
+	})
+}
+
+// What is decided between a driver's plan to park and the parking wakes nobody:
+// the parking finds it, and completes its own token.
+func TestADecisionBeforeThePark(t *testing.T) {
+	t.Parallel()
+	lab{specs: plain, model: gated}.farmed(t, host.Options{}, func(ctx context.Context, f *farm) {
+		k := key("s")
+		f.open(ctx, k, config("t.*"))
+		f.faults = append(f.faults, func(fn string, e *execution) error {
+			if fn == "park" && e.step == 1 {
+				f.must(ctx, k, decide(true, "", 1))
+				require.Equal(t, host.DriveRunning, f.head(ctx, k).Drive.Status, "nobody is woken")
+			}
+			return nil
+		})
+		id := f.submit(ctx, k, "go")
+		f.sleep(ctx, 2000)
+		require.Equal(t, session.RunDone, f.run(ctx, k, id).Status)
+		require.Equal(t, []string{"Model", "Wait", "Model"}, f.last().states)
+	})
+}
+
 // A wake that is lost on its way, and an execution that is gone while the head
 // says that it is parked: the sweep finds both.
 func TestTheSweepFindsLostWakes(t *testing.T) {

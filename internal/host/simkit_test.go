@@ -18,6 +18,9 @@ import (
 	"github.com/perdure/perdure/internal/tool/control"
 )
 
+// traceTail is how much of a failed story is told; more with -trace-tail.
+var traceTail = 4000
+
 // generate is a model as a function.
 type generate func(ctx context.Context, req host.ModelRequest, sink func(host.Delta)) (host.ModelResult, error)
 
@@ -134,7 +137,7 @@ func (l lab) play(t *testing.T, story func(ctx context.Context, w *labWorld)) {
 	defer func() {
 		if t.Failed() {
 			trace := sim.Trace()
-			t.Logf("reports: %s\nand last:\n%s", strings.Join(w.reports, "\n"), trace[max(0, len(trace)-4000):])
+			t.Logf("reports: %s\nand last:\n%s", strings.Join(w.reports, "\n"), trace[max(0, len(trace)-traceTail):])
 		}
 	}()
 	require.NoError(t, sim.Run(t.Context(), func(ctx context.Context) {
