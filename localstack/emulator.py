@@ -50,9 +50,9 @@ def main():
         return 0
     if args.command == "up":
         return up(args)
-    if args.command == "gaps":
-        return gaps()
-    return serve(args) if args.data else become(args, python)
+    if not args.data:
+        become(args, python)
+    return serve(args) if args.command == "serve" else gaps(args)
 
 
 def arguments():
@@ -221,12 +221,14 @@ def healthy(endpoint):
     return False
 
 
-def gaps():
+def gaps(args):
     sys.path.insert(0, HERE)
     import gaps as known
 
+    known.load()
     for gap in known.KNOWN:
         print(f"{gap.name}\n    {gap.aws}\n    {gap.source}")
+    shutil.rmtree(args.data)
 
 
 # In the background.
