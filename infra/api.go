@@ -93,11 +93,14 @@ func corsHeaders() []string {
 // addRoutes sends reads to one function and all else to the other, so that long
 // polls never take the place of an admission.
 func addRoutes(api awsapigatewayv2.HttpApi, to functions) {
-	api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{
-		Path:        jsii.String("/{proxy+}"),
-		Methods:     &[]awsapigatewayv2.HttpMethod{awsapigatewayv2.HttpMethod_GET},
-		Integration: awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Read"), to.Read, nil),
-	})
+	read := awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Read"), to.Read, nil)
+	for _, path := range []string{"/", "/{proxy+}"} {
+		api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{
+			Path:        &path,
+			Methods:     &[]awsapigatewayv2.HttpMethod{awsapigatewayv2.HttpMethod_GET},
+			Integration: read,
+		})
+	}
 	awsapigatewayv2.NewHttpRoute(api, jsii.String("Else"), &awsapigatewayv2.HttpRouteProps{
 		HttpApi:     api,
 		RouteKey:    awsapigatewayv2.HttpRouteKey_DEFAULT(),

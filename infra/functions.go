@@ -53,18 +53,19 @@ func newFunctions(scope constructs.Construct, id string, props functionsProps) f
 		}
 		return newFunction(scope, id, own)
 	}
-	commit := func(more ...statements) []statements {
+	admit := func(more ...statements) []statements {
 		return append([]statements{g.readTable(), g.writeTable(), g.readBlobs(), g.writeBlobs(), g.wake(), g.send(), g.sign()}, more...)
 	}
+	look := []statements{g.readTable(), g.watch(), g.readBlobs(), g.sign(), g.checkKeys()}
 	return functions{
-		API:     with("Api", specAPI, commit(g.checkKeys(), g.sendInbox())...),
-		Read:    with("Read", specRead, g.readTable(), g.watch(), g.readBlobs(), g.sign(), g.checkKeys()),
-		Stream:  with("Stream", specStream, g.readTable(), g.watch(), g.readBlobs(), g.sign(), g.checkKeys()),
-		Inbox:   with("Inbox", specInbox, commit()...),
-		Drive:   with("Drive", specDrive, commit(g.callOut(), g.deleteBlobs())...),
-		Tool:    with("Tool", specTool, commit(g.callOut(), g.deleteBlobs(), g.invokeCustomers())...),
-		Park:    with("Park", specPark, commit()...),
-		Deliver: with("Deliver", specDeliver, commit(g.callOut())...),
-		Sweep:   with("Sweep", specSweep, commit(g.stop(), g.deleteBlobs())...),
+		API:     with("Api", specAPI, admit(g.checkKeys())...),
+		Read:    with("Read", specRead, look...),
+		Stream:  with("Stream", specStream, look...),
+		Inbox:   with("Inbox", specInbox, admit()...),
+		Drive:   with("Drive", specDrive, admit(g.callOut(), g.deleteBlobs())...),
+		Tool:    with("Tool", specTool, admit(g.callOut(), g.deleteBlobs(), g.invokeCustomers())...),
+		Park:    with("Park", specPark, g.readTable(), g.writeTable(), g.readBlobs(), g.wake()),
+		Deliver: with("Deliver", specDeliver, g.deliver()),
+		Sweep:   with("Sweep", specSweep, g.readTable(), g.writeTable(), g.readBlobs(), g.deleteBlobs(), g.wake(), g.stop(), g.send()),
 	}
 }

@@ -68,7 +68,7 @@ func (g grants) readBlobs() statements {
 }
 
 func (g grants) writeBlobs() statements {
-	return statements{allow([]*string{g.objects()}, "s3:AbortMultipartUpload", "s3:PutObject")}
+	return statements{allow([]*string{g.objects()}, "s3:PutObject")}
 }
 
 // deleteBlobs is for old checkpoints, files of workspaces, and deletions.
@@ -84,7 +84,7 @@ func (g grants) objects() *string {
 // what became of it.
 func (g grants) wake() statements {
 	return statements{
-		allow([]*string{g.Machine.ARN}, "states:SendTaskFailure", "states:SendTaskSuccess", "states:StartExecution"),
+		allow([]*string{g.Machine.ARN}, "states:SendTaskSuccess", "states:StartExecution"),
 		allow([]*string{g.Machine.Executions}, "states:DescribeExecution"),
 	}
 }
@@ -95,11 +95,12 @@ func (g grants) stop() statements {
 
 // send is for what a commit says must leave the session: the committer sends it.
 func (g grants) send() statements {
-	return statements{allow([]*string{g.Queues.Outbox.QueueArn(), g.Queues.Work.QueueArn()}, "sqs:SendMessage")}
+	return statements{allow([]*string{g.Queues.Outbox.QueueArn()}, "sqs:SendMessage")}
 }
 
-func (g grants) sendInbox() statements {
-	return statements{allow([]*string{g.Queues.Inbox.QueueArn()}, "sqs:SendMessage")}
+// deliver is for who takes it on from there.
+func (g grants) deliver() statements {
+	return statements{allow([]*string{g.Queues.Work.QueueArn()}, "sqs:SendMessage")}
 }
 
 // checkKeys is for who lets clients in.

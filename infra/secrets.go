@@ -13,6 +13,10 @@ import (
 // secretLength is that of the generated texts: 64 letters and digits, 380 bits.
 const secretLength = 64
 
+// punctuation is what AWS means by that word, for a target that knows only how to
+// leave out characters by name.
+const punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+
 // secrets are the two that the stack makes for itself. Their names are made up by
 // CloudFormation, which keeps them out of the prefix that tools may name.
 type secrets struct {
@@ -35,6 +39,7 @@ func newSecret(scope constructs.Construct, id, description, key string) awssecre
 			GenerateStringKey:    jsii.String(env.SecretText),
 			PasswordLength:       jsii.Number(secretLength),
 			ExcludePunctuation:   jsii.Bool(true),
+			ExcludeCharacters:    jsii.String(punctuation),
 		},
 	})
 }

@@ -41,6 +41,12 @@ func newStack(scope constructs.Construct, set settings) awscdk.Stack {
 	machine := newMachine(stack, "Machine", machineProps{Name: g.Machine, Drive: f.Drive, Tool: f.Tool, Park: f.Park, Logs: logs, XRay: set.XRay})
 	addSources(g.Queues, f)
 	newRules(stack, "Rules", rulesProps{Sweep: f.Sweep, Machine: g.Machine})
+	w := watched{Stack: set.Stack, Functions: f, Queues: g.Queues, Table: g.Table, Machine: machine, API: api}
+	topic := newAlarms(stack, "Alarms", alarmsProps{Watched: w, Email: set.AlarmEmail})
+	newDashboard(stack, "Dashboard", w)
+	if set.XRay {
+		newSampling(stack, "Sampling", set.Stack)
+	}
 	streamURL := addStreamURL(f.Stream, set.CORSOrigins)
 	apiURL := openFront(api, f, set)
 	addOutputs(stack, "Outputs", []output{
@@ -52,6 +58,7 @@ func newStack(scope constructs.Construct, set settings) awscdk.Stack {
 		{"Machine", "The state machine.", machine.StateMachineArn()},
 		{"InboxUrl", "Queue that takes commands.", g.Queues.Inbox.QueueUrl()},
 		{"WorkQueueUrl", "Queue that outside workers take calls from.", g.Queues.Work.QueueUrl()},
+		{"AlarmTopic", "Topic that alarms go to.", topic.TopicArn()},
 	})
 	return stack
 }
