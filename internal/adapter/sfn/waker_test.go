@@ -1,0 +1,168 @@
+package sfn_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssfn "github.com/aws/aws-sdk-go-v2/service/sfn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/perdure/perdure/core/ident"
+	"github.com/perdure/perdure/internal/adapter/sfn"
+	"github.com/perdure/perdure/internal/host"
+	"github.com/perdure/perdure/internal/host/porttest"
+)
+
+// after is for what a test does after its own has ended.
+func after(t *testing.T) context.Context {
+	t.Helper()
+	return context.WithoutCancel(t.Context())
+}
+
+// parker is a machine that does nothing but park when it is told to, for so
+// many seconds.
+const parker = `{"StartAt": "Idle", "States": {
+	"Idle": {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken", "TimeoutSeconds": 600,
+		"Parameters": {"FunctionName": "${say}", "Payload": {"state": "Idle", "name.$": "$$.Execution.Name", "token.$": "$$.Task.Token"}},
+		"ResultPath": "$.park", "Next": "Park"},
+	"Park": {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke.waitForTaskToken", "TimeoutSecondsPath": "$.park.seconds",
+		"Parameters": {"FunctionName": "${say}", "Payload": {"state": "Park", "name.$": "$$.Execution.Name", "token.$": "$$.Task.Token"}},
+		"Catch": [{"ErrorEquals": ["States.Timeout"], "ResultPath": null, "Next": "Idle"}, {"ErrorEquals": ["Again"], "ResultPath": null, "Next": "Park"}],
+		"ResultPath": null, "Next": "Idle"}
+}}`
+
+// parking is the world of a Waker: real executions of the parker.
+type parking struct {
+	stage *stage
+	waker *sfn.Waker
+
+	mu     sync.Mutex
+	tokens map[string]chan string // by execution and state
+	last   map[string]string      // the token that each execution last parked with
+	until  map[string]ident.Instant
+}
+
+func newParking(t *testing.T) *parking {
+	t.Helper()
+	p := &parking{tokens: map[string]chan string{}, last: map[string]string{}, until: map[string]ident.Instant{}}
+	p.stage = newStage(t, parker, map[string]part{"say": func(event []byte) (any, string) {
+		var said struct{ State, Name, Token string }
+		if err := json.Unmarshal(event, &said); err != nil {
+			return nil, "Bad"
+		}
+		p.box(said.Name, said.State) <- said.Token
+		return nil, ""
+	}})
+	waker, err := sfn.NewWaker(p.stage.cfg, p.stage.machine)
+	require.NoError(t, err)
+	p.waker = waker
+	return p
+}
+
+func (p *parking) box(name, state string) chan string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.tokens[name+state]
+	if c == nil {
+		c = make(chan string, 16)
+		p.tokens[name+state] = c
+	}
+	return c
+}
+
+func (p *parking) await(ctx context.Context, name, state string) (string, error) {
+	limit, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	select {
+	case token := <-p.box(name, state):
+		return token, nil
+	case <-limit.Done():
+		out, err := p.stage.client.DescribeExecution(context.WithoutCancel(ctx), &awssfn.DescribeExecutionInput{ExecutionArn: aws.String(p.stage.execution(name))})
+		if err != nil {
+			return "", err
+		}
+		return "", fmt.Errorf("execution %s does not come to state %s; it is %s %s: %w", name, state, out.Status, aws.ToString(out.Error)+aws.ToString(out.Cause), limit.Err())
+	}
+}
+
+func (p *parking) park(ctx context.Context, key host.Key, inc string, epoch uint64, deadline ident.Instant) (string, error) {
+	alive, err := p.waker.Alive(ctx, key, inc, epoch)
+	switch {
+	case err != nil:
+		return "", err
+	case !alive:
+		return "", host.ErrEnded
+	}
+	name, err := sfn.ExecutionName(inc, epoch)
+	if err != nil {
+		return "", err
+	}
+	p.mu.Lock()
+	last := p.last[name]
+	p.mu.Unlock()
+	if last != "" {
+		// If it waits with that one still, it parks again, as the machine does
+		// when it tries park once more.
+		_, err = p.stage.client.SendTaskFailure(ctx, &awssfn.SendTaskFailureInput{TaskToken: &last, Error: aws.String("Again")})
+	}
+	if last == "" || err != nil {
+		idle, err := p.await(ctx, name, "Idle")
+		if err != nil {
+			return "", err
+		}
+		seconds := int64(3600)
+		if deadline != 0 {
+			seconds = max(1, int64(deadline-p.now()+999)/1000)
+		}
+		if _, err = p.stage.client.SendTaskSuccess(ctx, &awssfn.SendTaskSuccessInput{
+			TaskToken: &idle, Output: aws.String(fmt.Sprintf(`{"seconds":%d}`, seconds)),
+		}); err != nil {
+			return "", err
+		}
+	}
+	token, err := p.await(ctx, name, "Park")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last[name], p.until[name] = token, deadline
+	return token, err
+}
+
+func (p *parking) now() ident.Instant { return ident.Instant(time.Now().UnixMilli()) }
+
+// advance waits until every execution that parked until a moment in that time
+// is seen idle again.
+func (p *parking) advance(t *testing.T, ms int64) {
+	t.Helper()
+	end := p.now().Add(ms)
+	p.mu.Lock()
+	var due []string
+	for name, until := range p.until {
+		if until != 0 && until <= end {
+			due = append(due, name)
+		}
+	}
+	p.mu.Unlock()
+	for _, name := range due {
+		token, err := p.await(t.Context(), name, "Idle")
+		require.NoError(t, err)
+		p.box(name, "Idle") <- token
+	}
+}
+
+func TestWaker(t *testing.T) {
+	t.Parallel()
+	porttest.Waker(t, func(t *testing.T) porttest.WakerWorld {
+		t.Helper()
+		p := newParking(t)
+		return porttest.WakerWorld{
+			Waker: p.waker, Park: p.park, Now: p.now,
+			Advance:    func(ms int64) { p.advance(t, ms) },
+			TokensBlur: true, IncAlone: true,
+		}
+	})
+}
