@@ -37,7 +37,7 @@ func (r *Reporter) Report(key host.Key, what string, err error) {
 		attrs = append(attrs, "code", d.Code, "seq", uint64(d.Seq))
 		text += " " + d.Code
 	} else if err != nil {
-		attrs = append(attrs, "error", err.Error())
+		attrs = append(attrs, "error", err)
 		text += " " + err.Error()
 	}
 	if r.again(key, text) {

@@ -1,0 +1,19 @@
+// Command sweep is the function sweep: it looks after sessions whose driver was
+// lost. It only wires: internal/cloud does the work. It may import
+// functions/internal, aws-lambda-go and internal/env.
+package main
+
+import (
+	"context"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/perdure/perdure/functions/internal/boot"
+	"github.com/perdure/perdure/internal/env"
+)
+
+func main() {
+	ctx := context.Background()
+	f := boot.Function(ctx, env.FunctionSweep)
+	lambda.StartWithOptions(boot.Silent(f.Sweep), lambda.WithContext(ctx))
+}
