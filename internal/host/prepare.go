@@ -13,23 +13,27 @@ import (
 // prepare gives a person's commands what admitting them needs from rows: what
 // an idempotency key was used for, and what was decided long ago. A row that
 // says pending of what state does not know is of a later state, and is no use.
-func (d *driver) prepare(ctx context.Context, cmds []session.Command) error {
+//
+// A first try is blind to idempotency keys: most are new, and one that is not
+// shows by its row, which the commit puts in if absent.
+func (d *driver) prepare(ctx context.Context, c *choice) error {
 	s := d.m.State()
-	for _, c := range cmds {
+	for _, cmd := range c.commands {
 		var err error
-		switch c := c.(type) {
+		prior := func(cmd session.Command, a *session.Asked) error { return d.prior(ctx, c, cmd, a) }
+		switch c := cmd.(type) {
 		case *session.RequestRun:
-			err = d.prior(ctx, c, &c.Asked)
+			err = prior(c, &c.Asked)
 		case *session.SteerRun:
-			err = d.prior(ctx, c, &c.Asked)
+			err = prior(c, &c.Asked)
 		case *session.CancelRun:
-			err = d.prior(ctx, c, &c.Asked)
+			err = prior(c, &c.Asked)
 		case *session.DecideApprovals:
-			if err = d.prior(ctx, c, &c.Asked); err == nil {
+			if err = prior(c, &c.Asked); err == nil {
 				err = d.decided(ctx, s, c)
 			}
 		case *session.AnswerQuestion:
-			if err = d.prior(ctx, c, &c.Asked); err == nil {
+			if err = prior(c, &c.Asked); err == nil {
 				err = d.answeredBefore(ctx, s, c)
 			}
 		case *session.NoteDead:
@@ -62,13 +66,17 @@ func (d *driver) row(ctx context.Context, key string, doc any) error {
 	return json.Unmarshal(r.Data, doc)
 }
 
-func (d *driver) prior(ctx context.Context, c session.Command, a *session.Asked) error {
+func (d *driver) prior(ctx context.Context, c *choice, cmd session.Command, a *session.Asked) error {
 	a.Prior = nil
 	if a.Submission.IsZero() {
 		return nil
 	}
-	a.Submission.Digest = wire.SubmissionDigest(c)
+	a.Submission.Digest = wire.SubmissionDigest(cmd)
 	if d.head.Rev == 0 {
+		return nil
+	}
+	if c.blind {
+		c.unseen = true
 		return nil
 	}
 	var p session.Prior

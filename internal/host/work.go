@@ -16,6 +16,8 @@ type choice struct {
 	commands []session.Command
 	blobs    []Blob
 	person   bool
+	blind    bool // idempotency keys are not looked up
+	unseen   bool // and there are some
 	again    func(ctx context.Context) error // runs before each further try
 	outcomes int                             // of pending, from its front
 	resume   bool
@@ -150,11 +152,11 @@ func (d *driver) command(ctx context.Context, cmds []Prepared) (Done, error) {
 	if d.head.Quarantine != nil {
 		return d.frozen(ctx, cmds[0].Command)
 	}
-	c := &choice{person: true}
+	c := &choice{person: true, blind: true}
 	for _, p := range cmds {
 		c.commands, c.blobs = append(c.commands, p.Command), append(c.blobs, p.Blobs...)
 	}
-	if err := d.prepare(ctx, c.commands); err != nil {
+	if err := d.prepare(ctx, c); err != nil {
 		return Done{}, err
 	}
 	_, open := c.commands[0].(*session.OpenSession)
@@ -174,7 +176,8 @@ func (d *driver) command(ctx context.Context, cmds []Prepared) (Done, error) {
 		if open && d.head.Rev != 0 {
 			return errOpened
 		}
-		return d.prepare(ctx, c.commands)
+		c.blind, c.unseen = false, false
+		return d.prepare(ctx, c)
 	}
 	results, err := d.decide(ctx, c)
 	if errors.Is(err, errOpened) {
@@ -276,6 +279,11 @@ func (d *driver) try(ctx context.Context, c *choice) ([]machine.Result, verdict,
 	// What a person sent as one is decided as one: a refused command beside one
 	// that wrote something refuses both.
 	nothing := len(rd.Entries) == 0
+	if c.unseen && (nothing || refused(rd.Results)) {
+		// What was asked for before is answered as then, not by how things stand.
+		d.m.Drop()
+		return nil, moved, nil
+	}
 	if nothing || c.person && len(inputs) > 1 && refused(rd.Results) {
 		d.m.Drop()
 		old, err := d.outdated(ctx, c)
