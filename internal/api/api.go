@@ -29,6 +29,8 @@ type Deps struct {
 	Keys host.Keyring
 	// Secret signs cursors: 32 bytes or more, the same over restarts.
 	Secret []byte
+	// Streams says how live streams are served.
+	Streams Streams
 	// Tools keeps the definitions of outside tools; nil serves no such routes.
 	Tools ToolStore
 	// DefaultConfig is what a session has that is made without a config, and
@@ -67,6 +69,7 @@ func New(d Deps) http.Handler {
 	s.addRuns()
 	s.addDecisions()
 	s.addEvents()
+	s.addStreams()
 	s.addPromises()
 	s.addTools()
 	s.addMeta()
@@ -113,6 +116,8 @@ type route struct {
 	public bool
 	// submission says that the idempotency key is the command's submissionId.
 	submission bool
+	// ticket says that a ticket will do in the place of a key.
+	ticket bool
 	// also are statuses of success beside the operation's own.
 	also []int
 	// prefixes of query parameters whose names are the client's.

@@ -76,7 +76,11 @@ func bearer(r *http.Request) (string, *Problem) {
 // authenticate finds out who asks, for whom, and whether the route is open to
 // them.
 func (s *server) authenticate(r *http.Request, rt *route) (Principal, *Problem) {
-	who, p := s.credential(r)
+	credential := s.credential
+	if rt.ticket && r.URL.Query().Has("ticket") {
+		credential = s.byTicket
+	}
+	who, p := credential(r)
 	if p != nil {
 		return who, p
 	}

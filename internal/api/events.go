@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -128,14 +127,7 @@ func seqParam(name, text string, most ident.Seq) (ident.Seq, error) {
 	if text == "" {
 		return 0, nil
 	}
-	n, err := strconv.ParseUint(text, 10, 63)
-	if err != nil || text[0] == '+' {
-		return 0, invalidAt("query."+name, "a seq: a number from 0")
-	}
-	if ident.Seq(n) > most {
-		return 0, invalidAt("query."+name, "it is beyond the head of the session")
-	}
-	return ident.Seq(n), nil
+	return parseSeq("query."+name, text, most)
 }
 
 // event names what an event belongs to, beside its data.

@@ -105,7 +105,7 @@ func TestBadInput(t *testing.T) { //nolint:tparallel // its cases share a sessio
 		"nothing there by dots":      {"GET", "/v1/./sessions", nil, 404, "not_found"},
 		"nothing there by slashes":   {"GET", "//v1/sessions", nil, 404, "not_found"},
 		"an end too much":            {"GET", "/v1/sessions/", nil, 404, "not_found"},
-		"a route of later":           {"GET", "/v1/sessions/s1/stream", nil, 404, "not_found"},
+		"a route of later":           {"GET", "/v1/sessions/s1/children", nil, 404, "not_found"},
 		"a method of none":           {"PUT", runs, `{}`, 405, "invalid_request"},
 		"OPTIONS":                    {"OPTIONS", runs, nil, 405, "invalid_request"},
 	} {
@@ -327,6 +327,7 @@ var built = []string{
 	"POST /v1/sessions", "GET /v1/sessions", "GET /v1/sessions/{id}", "PATCH /v1/sessions/{id}", "DELETE /v1/sessions/{id}",
 	"PUT /v1/sessions/{id}/config", "POST /v1/sessions/{id}/close", "POST /v1/sessions/{id}/release", "POST /v1/sessions/{id}/compact",
 	"GET /v1/sessions/{id}/context", "PATCH /v1/sessions/{id}/context", "GET /v1/sessions/{id}/log", "GET /v1/sessions/{id}/events",
+	"GET /v1/sessions/{id}/stream", "POST /v1/sessions/{id}/stream-tickets",
 	"POST /v1/sessions/{id}/runs", "GET /v1/sessions/{id}/runs", "GET /v1/sessions/{id}/runs/{run}", "GET /v1/sessions/{id}/runs/{run}/calls",
 	"POST /v1/sessions/{id}/runs/{run}/cancel", "POST /v1/sessions/{id}/runs/{run}/steer", "POST /v1/sessions/{id}/runs/{run}/approvals",
 	"POST /v1/sessions/{id}/runs/{run}/answers", "POST /v1/sessions/{id}/approvals/{approvalId}", "DELETE /v1/sessions/{id}/remembered/{tool}",

@@ -24,6 +24,7 @@ type Session struct {
 	DeleteAfterCloseDays *int64            `json:"deleteAfterCloseDays,omitempty"`
 	DeleteAt             Time              `json:"deleteAt,omitzero"`
 	Quarantine           *Quarantine       `json:"quarantine,omitempty"`
+	StreamURL            string            `json:"streamUrl" doc:"Where the session can be followed: absolute, and perhaps of another origin."`
 	Usage                SessionUsage      `json:"usage"`
 }
 

@@ -186,6 +186,9 @@ func (v *view) session(d *host.Done) (Session, error) {
 		Context:              ContextSummary{Revision: st.Context.Revision, Tokens: st.Context.Tokens, Entries: entryCount(st), Compaction: compactionOf(st)},
 		DeleteAfterCloseDays: m.DeleteAfterDays, DeleteAt: deleteAt(m), Quarantine: quarantineOf(d.Head), Usage: sessionUsage(st),
 	}
+	if r := requestOf(v.ctx); r != nil {
+		out.StreamURL = v.s.streamURL(r.Request, v.key.Session)
+	}
 	if out.Quarantine != nil {
 		out.Activity = "quarantined"
 	}

@@ -78,6 +78,7 @@ type world struct {
 	engine *host.Engine
 	model  *scripted.Script
 	tools  *tools
+	hub    *memory.Hub
 	tokens chan string // of promises, as the outside tool got them
 	log    *bytes.Buffer
 	deps   api.Deps
@@ -92,7 +93,7 @@ type change func(*api.Deps, *memory.Options)
 
 func setup(t *testing.T, changes ...change) *world {
 	t.Helper()
-	w := &world{t: t, model: scripted.NewScript(), tools: &tools{all: map[string]api.Tool{}}, tokens: make(chan string, 100), log: new(bytes.Buffer)}
+	w := &world{t: t, model: scripted.NewScript(), tools: &tools{all: map[string]api.Tool{}}, hub: memory.NewHub(), tokens: make(chan string, 100), log: new(bytes.Buffer)}
 	for range 50 {
 		w.model.Add(scripted.Step{Text: "done"})
 	}
@@ -119,7 +120,7 @@ func (w *world) start() {
 	require.NoError(w.t, err)
 	w.engine = host.New(host.Deps{
 		Log: w.store, Blobs: w.store, Checkpoints: w.store, Stash: w.store, Models: providers{w.model}, Tools: registry, Sched: shifted{gosched.New(), &w.later}, Keys: w.deps.Keys,
-		Report: w.report,
+		Frames: w.hub, Report: w.report,
 	}, host.Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	w.stop = cancel
@@ -131,7 +132,7 @@ func (w *world) start() {
 	})
 	require.NoError(w.t, w.engine.Start(ctx))
 	d := w.deps
-	d.Engine, d.Stash = w.engine, w.store
+	d.Engine, d.Stash, d.Streams.Live = w.engine, w.store, w.hub
 	w.Handler = api.New(d)
 }
 

@@ -74,6 +74,7 @@ func (d *driver) landed(ctx context.Context, a *attempt) error {
 		d.start(ctx, eff)
 	}
 	d.plan(a.ready, a.env)
+	d.e.framesOver(d.key, a.ready.Entries)
 	d.watchers.tell(d.head.Seq)
 	d.save(ctx)
 	return nil

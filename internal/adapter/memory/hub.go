@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -8,23 +9,39 @@ import (
 	"github.com/perdure/perdure/internal/host"
 )
 
-// partialMax bounds what a Hub keeps of a turn in flight, in bytes of text.
-// Beyond it the turn's frames still flow; who comes later sees only the rest.
-const partialMax = 1 << 20
+// Bounds of what a Hub keeps, in bytes of text and in numbers.
+const (
+	// partialMax is of one attempt in flight. Beyond it the attempt's frames
+	// still flow; who comes later sees only the rest.
+	partialMax = 1 << 20
+	// partialsMost and partialsBytes are of all attempts. Beyond them the one
+	// that was silent for longest is forgotten: it may be of a turn whose end
+	// nobody told.
+	partialsMost  = 4096
+	partialsBytes = 64 << 20
+	// watchBytes and watchMost are of what a watcher has not taken.
+	watchBytes = 256 << 10
+	watchMost  = 4096
+)
 
-// Hub implements host.Frames: it hands frames to whoever watches, and keeps
-// what a turn in flight has said so far for those who come later.
+// Hub implements host.Frames and host.LiveFrames in one process: it hands frames
+// to whoever watches, and keeps what a turn in flight has said so far for those
+// who come later.
 type Hub struct {
 	mu       sync.Mutex
-	watchers map[host.Key][]*Watcher
+	watchers map[host.Key][]*watcher
 	partials map[host.Key]*partial
+	bytes    int   // of all partials
+	clock    int64 // moves with every frame
 }
 
 // partial is the text of one attempt so far.
 type partial struct {
 	first host.Frame // says which attempt
 	parts []part
-	bytes int
+	bytes int   // that it was given
+	kept  int   // that it keeps
+	used  int64 // by the hub's clock
 }
 
 type part struct {
@@ -32,48 +49,79 @@ type part struct {
 	text  []byte
 }
 
-// Watcher receives the frames of one session.
-type Watcher struct {
+// watcher implements host.FrameWatch. Its fields are under the hub's lock.
+type watcher struct {
 	hub    *Hub
 	key    host.Key
-	frames chan host.Frame
-	closed bool // under the hub's lock
-	lost   bool // under the hub's lock
+	wake   func()
+	frames []host.Frame
+	bytes  int
+	whole  bool // what is kept stands in the place of what was or would be here
+	closed bool
 }
+
+var (
+	_ host.Frames     = (*Hub)(nil)
+	_ host.LiveFrames = (*Hub)(nil)
+)
 
 // NewHub makes a Hub that nobody watches.
 func NewHub() *Hub {
-	return &Hub{watchers: map[host.Key][]*Watcher{}, partials: map[host.Key]*partial{}}
+	return &Hub{watchers: map[host.Key][]*watcher{}, partials: map[host.Key]*partial{}}
 }
 
-// PublishFrame implements host.Frames. A watcher that has no room loses the
-// frame, and every later one, until it asks with Lost.
+// PublishFrame implements host.Frames.
 func (h *Hub) PublishFrame(key host.Key, f host.Frame) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.keep(key, f)
-	for _, w := range h.watchers[key] {
-		if w.lost {
-			continue
-		}
-		select {
-		case w.frames <- f:
-		default:
-			w.lost = true
-		}
+	for _, w := range h.publish(key, f) {
+		w.wake()
 	}
 }
 
-func (h *Hub) keep(key host.Key, f host.Frame) {
+func (h *Hub) publish(key host.Key, f host.Frame) []*watcher {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.keep(key, f) {
+		return nil
+	}
+	for _, w := range h.watchers[key] {
+		w.add(f)
+	}
+	return slices.Clone(h.watchers[key])
+}
+
+// add gives a watcher a frame. One that has no room loses all it has not taken,
+// and takes the whole instead.
+func (w *watcher) add(f host.Frame) {
+	if w.whole {
+		return
+	}
+	w.bytes += len(f.Text)
+	if w.bytes > watchBytes || len(w.frames) == watchMost {
+		w.frames, w.bytes, w.whole = nil, 0, true
+		return
+	}
+	w.frames = append(w.frames, f)
+}
+
+// keep adds a frame to what the turn in flight has said; false says that it is
+// of an attempt that is over.
+func (h *Hub) keep(key host.Key, f host.Frame) bool {
 	p := h.partials[key]
+	if p != nil && f.Before(p.first) {
+		return false // somebody who has not heard that nobody listens any more
+	}
 	// Another attempt starts again from nothing.
-	if p == nil || !sameAttempt(p.first, f) {
+	if p == nil || p.first.Before(f) {
+		h.forget(key)
 		p = &partial{first: f}
 		h.partials[key] = p
 	}
+	h.clock++
+	p.used = h.clock
 	if p.bytes += len(f.Text); p.bytes > partialMax {
-		p.parts = nil
-		return
+		h.bytes -= p.kept
+		p.parts, p.kept = nil, 0
+		return true
 	}
 	i := slices.IndexFunc(p.parts, func(have part) bool { return have.frame.Part == f.Part && have.frame.Call == f.Call })
 	if i < 0 {
@@ -81,30 +129,51 @@ func (h *Hub) keep(key host.Key, f host.Frame) {
 		p.parts = append(p.parts, part{frame: f})
 	}
 	p.parts[i].text = append(p.parts[i].text, f.Text...)
+	p.kept += len(f.Text)
+	h.bytes += len(f.Text)
+	h.makeRoom(key)
+	return true
 }
 
-func sameAttempt(a, b host.Frame) bool {
-	return a.Run == b.Run && a.Turn == b.Turn && a.Attempt == b.Attempt
+// makeRoom forgets what was silent for longest, until the rest is in bounds.
+func (h *Hub) makeRoom(but host.Key) {
+	for len(h.partials) > partialsMost || h.bytes > partialsBytes {
+		oldest, found := host.Key{}, false
+		for key, p := range h.partials {
+			if key != but && (!found || p.used < h.partials[oldest].used) {
+				oldest, found = key, true
+			}
+		}
+		if !found {
+			return
+		}
+		h.forget(oldest)
+	}
 }
 
-// TurnOver forgets what the turn said: it is in the log now, or nowhere.
-func (h *Hub) TurnOver(key host.Key, turn ident.TurnID) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if p := h.partials[key]; p != nil && p.first.Turn <= turn {
+func (h *Hub) forget(key host.Key) {
+	if p := h.partials[key]; p != nil {
+		h.bytes -= p.kept
 		delete(h.partials, key)
 	}
 }
 
-// Watch begins to receive a session's frames, with room for so many that are
-// not yet taken. It returns what the turn in flight has said so far, a frame a
-// part; nothing lies between that and the first frame received.
-func (h *Hub) Watch(key host.Key, room int) (so []host.Frame, w *Watcher) {
+// TurnOver implements host.Frames.
+func (h *Hub) TurnOver(key host.Key, turn ident.TurnID, attempt int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w = &Watcher{hub: h, key: key, frames: make(chan host.Frame, room)}
+	if p := h.partials[key]; p != nil && !(host.Frame{Turn: turn, Attempt: attempt}).Before(p.first) {
+		h.forget(key)
+	}
+}
+
+// WatchFrames implements host.LiveFrames.
+func (h *Hub) WatchFrames(_ context.Context, key host.Key, wake func()) host.FrameWatch {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w := &watcher{hub: h, key: key, wake: wake, whole: true}
 	h.watchers[key] = append(h.watchers[key], w)
-	return h.partial(key), w
+	return w
 }
 
 func (h *Hub) partial(key host.Key) []host.Frame {
@@ -127,34 +196,27 @@ func (h *Hub) Watched(key host.Key) bool {
 	return len(h.watchers[key]) > 0
 }
 
-// Frames is where frames arrive. It is never closed.
-func (w *Watcher) Frames() <-chan host.Frame { return w.frames }
-
-// Lost says whether frames were lost since it was last asked. Then what has
-// arrived is thrown away, and so is the reason to lose more: the answer is
-// what the turn in flight has said so far, to go on from.
-func (w *Watcher) Lost() (so []host.Frame, lost bool) {
+// Take implements host.FrameWatch.
+func (w *watcher) Take() (frames []host.Frame, whole bool) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
-	if !w.lost {
-		return nil, false
+	if w.whole {
+		w.whole = false
+		return w.hub.partial(w.key), true
 	}
-	w.lost = false
-	for len(w.frames) > 0 {
-		<-w.frames
-	}
-	return w.hub.partial(w.key), true
+	frames, w.frames, w.bytes = w.frames, nil, 0
+	return frames, false
 }
 
-// Close ends the watch. Closing again does nothing.
-func (w *Watcher) Close() {
+// Close implements host.FrameWatch.
+func (w *watcher) Close() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	if w.closed {
 		return
 	}
-	w.closed = true
-	rest := slices.DeleteFunc(w.hub.watchers[w.key], func(x *Watcher) bool { return x == w })
+	w.closed, w.frames = true, nil
+	rest := slices.DeleteFunc(w.hub.watchers[w.key], func(x *watcher) bool { return x == w })
 	if len(rest) == 0 {
 		delete(w.hub.watchers, w.key)
 		return
