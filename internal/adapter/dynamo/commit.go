@@ -95,7 +95,7 @@ func (s *Store) prepare(c host.Commit) (*writing, error) {
 	}
 	condition, values := w.condition()
 	w.put(s.table, head, condition, values)
-	for i, batch := range batchItems(pk, c.Head.Write, c.Entries) {
+	for i, batch := range s.batchItems(pk, c.Head.Write, c.Entries) {
 		if i == 0 {
 			w.batch = len(w.writes)
 		}
@@ -175,7 +175,7 @@ func (s *Store) prepareRows(w *writing) error {
 			continue
 		}
 		written[row.Key] = true
-		it, err := rowItem(w.pk, w.Key, row)
+		it, err := s.rowItem(w.pk, w.Key, row)
 		if err != nil {
 			return err
 		}

@@ -28,8 +28,10 @@ func (s *Store) Doc(ctx context.Context, tenant ident.TenantID, name string) (da
 		return nil, 0, host.ErrNotFound
 	}
 	r := reader{it: it}
-	data, revision = r.data(), r.uint(attrRev)
-	return data, revision, r.err
+	if data, err = s.data(&r); err != nil {
+		return nil, 0, err
+	}
+	return data, r.uint(attrRev), r.err
 }
 
 // PutDoc replaces a tenant's document that is at a revision (0: that is not
@@ -42,7 +44,7 @@ func (s *Store) PutDoc(ctx context.Context, tenant ident.TenantID, name string, 
 	}
 	it := itemKey(pk, sk)
 	write := s.o.NewID()
-	it[attrWrite], it[attrData], it[attrRev] = text(write), blob(data), number(revision+1)
+	it[attrWrite], it[attrData], it[attrRev] = text(write), blob(s.packer.pack(data)), number(revision+1)
 	if size := ItemSize(it); size > itemBytes {
 		return 0, fmt.Errorf("put document: an item of %d bytes, allowed are %d: %w", size, itemBytes, ErrTooLarge)
 	}

@@ -53,7 +53,7 @@ func (s *Store) Read(ctx context.Context, key host.Key, after, upTo ident.Seq, l
 	p := &page{limit: limit, most: maxBytes}
 	next, looked := after+1, false
 	take := func(it item) (bool, error) {
-		entries, err := parseBatch(it)
+		entries, err := s.parseBatch(it)
 		for _, e := range entries {
 			if e.Seq == next && e.Seq <= upTo && p.add(e) {
 				next++
@@ -107,7 +107,7 @@ func (s *Store) ReadBefore(ctx context.Context, key host.Key, before ident.Seq, 
 	q.desc, q.limit = true, itemsFor(limit, maxBytes)
 	lowest := ident.Seq(0) // 0: none yet
 	err = s.query(ctx, "read before", q, func(it item) (bool, error) {
-		entries, err := parseBatch(it)
+		entries, err := s.parseBatch(it)
 		for _, e := range slices.Backward(entries) {
 			if e.Seq >= before || p.full {
 				continue

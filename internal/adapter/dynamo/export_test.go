@@ -23,3 +23,15 @@ func BatchSeq(t *testing.T, it map[string]types.AttributeValue) ident.Seq {
 	require.True(t, ok)
 	return seq
 }
+
+// Events are those of a stored batch.
+func (s *Store) Events(t *testing.T, it map[string]types.AttributeValue) [][]byte {
+	t.Helper()
+	r := reader{it: it}
+	events, err := s.packer.unpackAll(r.blob(attrEvents))
+	require.NoError(t, err)
+	return events
+}
+
+// Pack is how a batch keeps its events.
+func (s *Store) Pack(events [][]byte) []byte { return s.packer.packAll(events) }

@@ -100,7 +100,7 @@ func parseHead(it item) (host.Head, error) {
 }
 
 // batchItems are the events of a commit under their first position.
-func batchItems(pk, write string, entries []host.StoredEntry) []item {
+func (s *Store) batchItems(pk, write string, entries []host.StoredEntry) []item {
 	var items []item
 	for len(entries) > 0 {
 		n, bytes := 0, 0
@@ -108,43 +108,46 @@ func batchItems(pk, write string, entries []host.StoredEntry) []item {
 			bytes += len(entries[n].Data)
 			n++
 		}
-		events := make([]types.AttributeValue, n)
+		events := make([][]byte, n)
 		for i := range events {
-			events[i] = blob(entries[i].Data)
+			events[i] = entries[i].Data
 		}
 		it := itemKey(pk, batchSK(entries[0].Seq))
 		it[attrWrite] = text(write)
-		it[attrEvents] = &types.AttributeValueMemberL{Value: events}
+		it[attrEvents] = blob(s.packer.packAll(events))
 		items, entries = append(items, it), entries[n:]
 	}
 	return items
 }
 
-func parseBatch(it item) ([]host.StoredEntry, error) {
+func (s *Store) parseBatch(it item) ([]host.StoredEntry, error) {
 	r := reader{it: it}
 	seq, ok := batchSeq(r.text(attrSK))
-	list, isList := it[attrEvents].(*types.AttributeValueMemberL)
-	if !ok || !isList || len(list.Value) == 0 {
+	packed := r.blob(attrEvents)
+	if r.err != nil || !ok {
 		return nil, fmt.Errorf("batch of events: %w", ErrDamaged)
 	}
-	entries := make([]host.StoredEntry, len(list.Value))
-	for i, v := range list.Value {
-		b, ok := v.(*types.AttributeValueMemberB)
-		if !ok {
-			return nil, fmt.Errorf("event %d: %w", seq+ident.Seq(i), ErrDamaged)
-		}
-		entries[i] = host.StoredEntry{Seq: seq + ident.Seq(i), Data: b.Value}
+	events, err := s.packer.unpackAll(packed)
+	if err != nil {
+		return nil, fmt.Errorf("events from %d: %w", seq, err)
+	}
+	if len(events) == 0 {
+		return nil, fmt.Errorf("events from %d: %w", seq, ErrDamaged)
+	}
+	entries := make([]host.StoredEntry, len(events))
+	for i, data := range events {
+		entries[i] = host.StoredEntry{Seq: seq + ident.Seq(i), Data: data}
 	}
 	return entries, nil
 }
 
-func rowItem(pk string, key host.Key, row host.Row) (item, error) {
+func (s *Store) rowItem(pk string, key host.Key, row host.Row) (item, error) {
 	sk, err := rowSK(row.Key)
 	if err != nil {
 		return nil, err
 	}
 	it := itemKey(pk, sk)
-	it[attrData] = blob(row.Data)
+	it[attrData] = blob(s.packer.pack(row.Data))
 	if row.Todo != 0 {
 		it[attrTodoPK] = text(string(key.Tenant))
 		it[attrTodoSK] = text(todoKey(row.Todo, key.Session, row.Key))
@@ -152,11 +155,15 @@ func rowItem(pk string, key host.Key, row host.Row) (item, error) {
 	return it, nil
 }
 
-func parseRow(it item) (host.Row, error) {
+func (s *Store) parseRow(it item) (host.Row, error) {
 	r := reader{it: it}
-	row := host.Row{Key: rowOf(r.text(attrSK)), Data: r.data()}
+	row := host.Row{Key: rowOf(r.text(attrSK))}
 	if r.has(attrTodoSK) {
 		row.Todo = todoAt(r.text(attrTodoSK))
+	}
+	var err error
+	if row.Data, err = s.data(&r); err != nil {
+		return host.Row{}, fmt.Errorf("row: %w", err)
 	}
 	return row, r.err
 }
@@ -189,6 +196,15 @@ func parseMeta(it item) (m host.Meta, there bool, err error) {
 	return m, true, r.err
 }
 
+// data reads the bytes of a row, a stashed document or a document.
+func (s *Store) data(r *reader) ([]byte, error) {
+	stored := r.blob(attrData)
+	if r.err != nil {
+		return nil, r.err
+	}
+	return s.packer.unpack(stored)
+}
+
 // reader reads attributes and remembers the first that is not as it should be.
 type reader struct {
 	it  item
@@ -212,10 +228,10 @@ func (r *reader) text(name string) string {
 	return v.Value
 }
 
-func (r *reader) data() []byte {
-	v, ok := r.it[attrData].(*types.AttributeValueMemberB)
+func (r *reader) blob(name string) []byte {
+	v, ok := r.it[name].(*types.AttributeValueMemberB)
 	if !ok {
-		r.bad(attrData)
+		r.bad(name)
 		return nil
 	}
 	return v.Value

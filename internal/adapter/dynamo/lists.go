@@ -188,7 +188,7 @@ func (s *Store) Todo(ctx context.Context, tenant ident.TenantID, prefix string, 
 	err := s.query(ctx, "todo", q, func(it item) (bool, error) {
 		r := reader{it: it}
 		key, ok := keyOf(r.text(attrPK))
-		row, err := parseRow(it)
+		row, err := s.parseRow(it)
 		if !ok || err != nil {
 			return false, fmt.Errorf("todo: %w", ErrDamaged)
 		}

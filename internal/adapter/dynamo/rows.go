@@ -24,7 +24,7 @@ func (s *Store) Row(ctx context.Context, key host.Key, row string) (host.Row, er
 	if len(it) == 0 {
 		return host.Row{}, host.ErrNotFound
 	}
-	return parseRow(it)
+	return s.parseRow(it)
 }
 
 // Rows implements host.Log. The row "park" is read by its name, and is in no
@@ -52,7 +52,7 @@ func (s *Store) Rows(ctx context.Context, key host.Key, prefix, after string, de
 			q.limit++ // the cursor itself is in the range
 		}
 		err := s.query(ctx, "rows", q, func(it item) (bool, error) {
-			row, err := parseRow(it)
+			row, err := s.parseRow(it)
 			if after == "" || row.Key != after {
 				rows = append(rows, row)
 			}

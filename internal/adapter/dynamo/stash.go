@@ -29,7 +29,7 @@ func (s *Store) PutStash(ctx context.Context, key host.Key, name string, data []
 	}
 	it := itemKey(pk, sk)
 	write := s.o.NewID()
-	it[attrWrite], it[attrData], it[attrUntil] = text(write), blob(data), number(until)
+	it[attrWrite], it[attrData], it[attrUntil] = text(write), blob(s.packer.pack(data)), number(until)
 	// The item may outlive its expiry by days: nobody reads it then.
 	it[attrTTL] = number(int64(until)/ident.Second + 1)
 	if size := ItemSize(it); size > itemBytes {
@@ -54,7 +54,7 @@ func (s *Store) PutStash(ctx context.Context, key host.Key, name string, data []
 	if r.text(attrWrite) == write {
 		return nil, nil // its first try had landed
 	}
-	return r.data(), r.err
+	return s.data(&r)
 }
 
 // GetStash implements host.Stash.
@@ -71,7 +71,7 @@ func (s *Store) GetStash(ctx context.Context, key host.Key, name string, now ide
 	if len(it) == 0 || ident.Instant(r.int(attrUntil)) <= now {
 		return nil, host.ErrNotFound
 	}
-	return r.data(), r.err
+	return s.data(&r)
 }
 
 // DropStash implements host.Stash.

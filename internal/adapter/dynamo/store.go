@@ -79,9 +79,10 @@ type Options struct {
 // Store implements host.Log and host.Stash over one table. It is safe for
 // concurrent use.
 type Store struct {
-	api   API
-	table string
-	o     Options
+	api    API
+	table  string
+	o      Options
+	packer packer
 }
 
 // Errors beside those of the ports.
@@ -94,6 +95,8 @@ var (
 	ErrContended = errors.New("others are writing the same items: try again")
 	// ErrDamaged: stored items cannot be what this package wrote.
 	ErrDamaged = errors.New("stored items are damaged: restore the table to a point in time")
+	// ErrNewerForm: an item was written by a newer version. Nothing is changed.
+	ErrNewerForm = errors.New("an item was written by a newer version of this program: deploy that version")
 	// ErrKey: an id or name that cannot be part of a key.
 	ErrKey = errors.New("cannot be part of a key")
 	// ErrRevision: a document is at another revision than expected.
