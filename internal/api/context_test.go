@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -101,8 +102,18 @@ func TestOutsideTools(t *testing.T) {
 	require.Empty(t, page.Next)
 	def["url"] = "ftp://x"
 	w.call("PUT", "/v1/tools/c.three", def).refused(422, "validation_failed")
-	def["target"] = "lambda"
+	def["target"] = "grpc"
 	w.call("PUT", "/v1/tools/c.three", def).refused(422, "validation_failed")
+	for i, by := range []m{{"target": "lambda", "function": "crm:live"}, {"target": "queue"}, {"target": "queue", "queue": "https://sqs.example/123456789012/q"}} {
+		other := maps.Clone(def)
+		delete(other, "url")
+		maps.Copy(other, by)
+		w.call("PUT", "/v1/tools/c.three", other).is([]int{201, 200, 200}[i], &tool)
+		require.Equal(t, by["target"], tool.Target)
+		require.Empty(t, tool.URL)
+	}
+	require.Equal(t, "https://sqs.example/123456789012/q", tool.Queue)
+	w.call("DELETE", "/v1/tools/c.three", nil).is(204, nil)
 	def["target"] = "http"
 	w.call("PUT", "/v1/tools/c%2Fthree", def).refused(400, "invalid_request")
 	w.call("DELETE", "/v1/tools/a.one", nil, as(bob)).refused(404, "not_found")

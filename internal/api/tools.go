@@ -16,9 +16,11 @@ type Tool struct {
 
 // ToolDefinition is what an outside tool is.
 type ToolDefinition struct {
-	Target         string `json:"target" enum:"http"`
-	URL            string `json:"url" minLength:"1" maxLength:"2048"`
-	Secret         string `json:"secret,omitempty" maxLength:"128" doc:"Name of what signs the calls, never the value."`
+	Target         string `json:"target" enum:"http,lambda,queue" doc:"What the tool is reached by. A server says which it does not serve."`
+	URL            string `json:"url,omitempty" maxLength:"2048" doc:"Of http: where calls are sent."`
+	Function       string `json:"function,omitempty" maxLength:"170" doc:"Of lambda: the function's name or ARN, with a version or alias if wanted."`
+	Queue          string `json:"queue,omitempty" maxLength:"2048" doc:"Of queue: the URL of the SQS queue; left out, the server's own work queue."`
+	Secret         string `json:"secret,omitempty" maxLength:"128" doc:"Of http: name of what signs the calls, never the value."`
 	Description    string `json:"description" minLength:"1" doc:"For the model: what it does, what the arguments mean."`
 	Parameters     Object `json:"parameters" doc:"JSON Schema of the arguments."`
 	ResultSchema   Object `json:"resultSchema,omitempty" doc:"JSON Schema of the result."`
@@ -26,9 +28,9 @@ type ToolDefinition struct {
 	RetrySafe      bool   `json:"retrySafe" required:"false" doc:"Running twice does what running once does."`
 	Parallel       bool   `json:"parallel" required:"false" doc:"May overlap other calls of its turn."`
 	Completion     string `json:"completion" enum:"joined,promise"`
-	TimeoutSeconds int64  `json:"timeoutSeconds,omitempty" minimum:"0" maximum:"31536000" doc:"The whole call, its later answer included; left out, a day."`
+	TimeoutSeconds int64  `json:"timeoutSeconds,omitempty" minimum:"0" maximum:"31536000" doc:"The whole call, its later answer included; left out, a day, or 90 seconds for a joined function."`
 	RequiresRole   string `json:"requiresRole,omitempty" maxLength:"128"`
-	Lookup         bool   `json:"lookup,omitempty" doc:"A GET at the URL with ?operation=<id> tells what became of a call."`
+	Lookup         bool   `json:"lookup,omitempty" doc:"Of http: a GET at the URL with ?operation=<id> tells what became of a call."`
 }
 
 // ToolStore keeps the definitions of outside tools. Implementations are safe

@@ -11,7 +11,7 @@ import (
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/host"
-	toolhttp "github.com/perdure/perdure/internal/tool/http"
+	"github.com/perdure/perdure/internal/tool/outside"
 )
 
 // Settings keeps what an admin sets up: outside tools, one document a tenant, in
@@ -31,7 +31,7 @@ type Settings struct {
 // document is what is stored. Its map is never changed, but replaced, so that a
 // reader may keep one.
 type document struct {
-	Tools map[string]toolhttp.Definition `json:"tools,omitempty"`
+	Tools map[string]outside.Definition `json:"tools,omitempty"`
 }
 
 // Names in the stash, under the tenant.
@@ -112,7 +112,7 @@ func (s *Settings) change(ctx context.Context, tenant ident.TenantID, edit func(
 	}
 	d := document{Tools: maps.Clone(old.Tools)}
 	if d.Tools == nil {
-		d.Tools = map[string]toolhttp.Definition{}
+		d.Tools = map[string]outside.Definition{}
 	}
 	if err := edit(&d); err != nil {
 		return err

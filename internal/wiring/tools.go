@@ -13,6 +13,9 @@ import (
 	"github.com/perdure/perdure/internal/tool/control"
 	"github.com/perdure/perdure/internal/tool/files"
 	toolhttp "github.com/perdure/perdure/internal/tool/http"
+	"github.com/perdure/perdure/internal/tool/lambda"
+	"github.com/perdure/perdure/internal/tool/outside"
+	"github.com/perdure/perdure/internal/tool/queue"
 )
 
 // ToolsConfig is what the tools of a server are made of.
@@ -29,6 +32,11 @@ type ToolsConfig struct {
 	// URL is where clients find the server, without a slash at its end; empty
 	// if it does not know.
 	URL func() string
+	// Functions and Queues reach tools of target lambda and queue; nil serves
+	// none. WorkQueue is the URL of the queue of those that name none.
+	Functions lambda.Invoker
+	Queues    queue.Sender
+	WorkQueue string
 	// OnPanic is told of a tool that panicked.
 	OnPanic func(tool string, value any, stack []byte)
 }
@@ -45,41 +53,60 @@ type Tools struct {
 // NewTools puts them together.
 func NewTools(cfg ToolsConfig) (*Tools, error) {
 	builtin := [][]tool.Spec{files.Tools(cfg.Workspaces), control.Tools()}
-	caller := &toolhttp.Caller{
-		Transport: cfg.Guard.Transport(cfg.Proxy), Secret: cfg.Secret, Now: cfg.Now,
-		SettleURL: func(token string) string {
-			base := cfg.URL()
-			if base == "" {
-				return ""
-			}
-			return base + "/v1/promises/" + token
-		},
-	}
-	registry, err := tool.New(&outside{settings: cfg.Settings, caller: caller}, builtin...)
+	reached := reach(cfg)
+	registry, err := tool.New(&outsideTools{settings: cfg.Settings, reach: reached}, builtin...)
 	if err != nil {
 		return nil, err
 	}
 	registry.OnPanic = cfg.OnPanic
-	return &Tools{Registry: registry, Store: &toolStore{settings: cfg.Settings, builtin: slices.Concat(builtin...)}}, nil
+	store := &toolStore{settings: cfg.Settings, builtin: slices.Concat(builtin...), serves: slices.Sorted(maps.Keys(reached))}
+	return &Tools{Registry: registry, Store: store}, nil
 }
 
-// outside is tool.Outside over the settings.
-type outside struct {
+// reach is what makes the tools of a definition, by its target. Only what a
+// server can reach is there.
+func reach(cfg ToolsConfig) map[string]func(outside.Definition) tool.Spec {
+	settle := func(token string) string {
+		base := cfg.URL()
+		if base == "" {
+			return ""
+		}
+		return base + "/v1/promises/" + token
+	}
+	web := &toolhttp.Caller{Transport: cfg.Guard.Transport(cfg.Proxy), Secret: cfg.Secret, Now: cfg.Now, SettleURL: settle}
+	by := map[string]func(outside.Definition) tool.Spec{outside.HTTP: web.Spec}
+	if cfg.Functions != nil {
+		functions := &lambda.Caller{Invoker: cfg.Functions, SettleURL: settle}
+		by[outside.Lambda] = functions.Spec
+	}
+	if cfg.Queues != nil {
+		queues := &queue.Caller{Sender: cfg.Queues, Queue: cfg.WorkQueue, SettleURL: settle}
+		by[outside.Queue] = queues.Spec
+	}
+	return by
+}
+
+// outsideTools is tool.Outside over the settings.
+type outsideTools struct {
 	settings *Settings
-	caller   *toolhttp.Caller
+	reach    map[string]func(outside.Definition) tool.Spec
 }
 
-var _ tool.Outside = (*outside)(nil)
+var _ tool.Outside = (*outsideTools)(nil)
 
 // OutsideTools implements tool.Outside.
-func (o *outside) OutsideTools(ctx context.Context, tenant ident.TenantID) ([]tool.Spec, error) {
+func (o *outsideTools) OutsideTools(ctx context.Context, tenant ident.TenantID) ([]tool.Spec, error) {
 	d, err := o.settings.of(ctx, tenant)
 	if err != nil {
 		return nil, err
 	}
 	specs := make([]tool.Spec, 0, len(d.Tools))
 	for _, def := range d.Tools {
-		specs = append(specs, o.caller.Spec(def))
+		if spec, served := o.reach[def.By()]; served {
+			specs = append(specs, spec(def))
+		} else {
+			specs = append(specs, def.Unserved(slices.Collect(maps.Keys(o.reach))))
+		}
 	}
 	return specs, nil
 }
@@ -88,6 +115,7 @@ func (o *outside) OutsideTools(ctx context.Context, tenant ident.TenantID) ([]to
 type toolStore struct {
 	settings *Settings
 	builtin  []tool.Spec
+	serves   []string // targets
 }
 
 var _ api.ToolStore = (*toolStore)(nil)
@@ -130,6 +158,9 @@ func (t *toolStore) PutTool(ctx context.Context, tenant ident.TenantID, at api.T
 	if err := def.Validate(); err != nil {
 		return false, &host.Rejection{Code: host.CodeValidation, Message: err.Error()}
 	}
+	if !slices.Contains(t.serves, def.By()) {
+		return false, &host.Rejection{Code: host.CodeValidation, Message: outside.NotServed(def.By(), t.serves).Error()}
+	}
 	if slices.ContainsFunc(t.builtin, func(s tool.Spec) bool { return s.Name == def.Name }) {
 		return false, &host.Rejection{Code: host.CodeValidation, Message: "the name is that of a built-in tool"}
 	}
@@ -158,17 +189,19 @@ func (t *toolStore) DeleteTool(ctx context.Context, tenant ident.TenantID, name 
 	})
 }
 
-func definition(t api.Tool) toolhttp.Definition {
-	return toolhttp.Definition{
-		Name: t.Name, URL: t.URL, Secret: t.Secret, Description: t.Description, Parameters: string(t.Parameters), ResultSchema: string(t.ResultSchema),
+func definition(t api.Tool) outside.Definition {
+	return outside.Definition{
+		Name: t.Name, Target: t.Target, URL: t.URL, Function: t.Function, Queue: t.Queue, Secret: t.Secret,
+		Description: t.Description, Parameters: string(t.Parameters), ResultSchema: string(t.ResultSchema),
 		Kind: t.Kind, RetrySafe: t.RetrySafe, Parallel: t.Parallel, Completion: t.Completion, TimeoutSeconds: t.TimeoutSeconds,
 		RequiresRole: t.RequiresRole, Lookup: t.Lookup,
 	}
 }
 
-func apiTool(d toolhttp.Definition) api.Tool {
+func apiTool(d outside.Definition) api.Tool {
 	return api.Tool{Name: d.Name, ToolDefinition: api.ToolDefinition{
-		Target: "http", URL: d.URL, Secret: d.Secret, Description: d.Description, Parameters: api.Object(d.Parameters), ResultSchema: api.Object(d.ResultSchema),
+		Target: d.By(), URL: d.URL, Function: d.Function, Queue: d.Queue, Secret: d.Secret,
+		Description: d.Description, Parameters: api.Object(d.Parameters), ResultSchema: api.Object(d.ResultSchema),
 		Kind: d.Kind, RetrySafe: d.RetrySafe, Parallel: d.Parallel, Completion: d.Completion, TimeoutSeconds: d.TimeoutSeconds,
 		RequiresRole: d.RequiresRole, Lookup: d.Lookup,
 	}}

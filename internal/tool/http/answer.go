@@ -1,8 +1,6 @@
 package http
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -22,7 +20,7 @@ const retryAfterMost = ident.Day
 
 // answered turns a response into a result, or into a fault where it says that
 // the call was not taken and may be sent again.
-func (t *outside) answered(r *response) (host.ToolResult, error) {
+func (t *outsideTool) answered(r *response) (host.ToolResult, error) {
 	switch {
 	case r.status == http.StatusAccepted:
 		return host.ToolResult{Accepted: true}, nil
@@ -42,14 +40,14 @@ func (t *outside) answered(r *response) (host.ToolResult, error) {
 	return tool.Failed(fmt.Sprintf("the tool's server answered %d, which is neither a result (200) nor a promise of one (202); the work may have been done", r.status)), nil
 }
 
-func (t *outside) fault(r *response, class string) *host.Fault {
+func (t *outsideTool) fault(r *response, class string) *host.Fault {
 	return &host.Fault{
 		Class: class, Message: fmt.Sprintf("the tool's server answered %d", r.status), Sent: true, RetryAfterMs: t.retryAfter(r.header.Get("Retry-After")),
 	}
 }
 
 // retryAfter reads seconds, or a date.
-func (t *outside) retryAfter(text string) int64 {
+func (t *outsideTool) retryAfter(text string) int64 {
 	if n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 32); err == nil {
 		return min(max(n, 0)*ident.Second, retryAfterMost)
 	}
@@ -68,54 +66,37 @@ func refusal(r *response) string {
 	return blob.Cut(text, session.ErrorTextMax)
 }
 
-// result200 reads {result} or {error}. Whatever is wrong with it, the other
-// side has done what it was going to do, so it is a result and not a fault.
-func (t *outside) result200(r *response) host.ToolResult {
-	bad := func(why string) host.ToolResult {
-		return tool.Failed("the tool's server answered, but " + why + "; the work may have been done")
-	}
+// result200 reads {result} or {error}.
+func (t *outsideTool) result200(r *response) host.ToolResult {
 	media, _, err := mime.ParseMediaType(r.header.Get("Content-Type"))
 	if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
-		return bad("not with JSON")
+		return t.answers.Bad("not with JSON")
 	}
 	if r.over {
-		return bad(fmt.Sprintf("with more than %d bytes", answerMax))
+		return t.answers.Bad(fmt.Sprintf("with more than %d bytes", answerMax))
 	}
 	v, err := tool.ParseJSON(string(r.body))
 	if err != nil {
-		return bad("with " + err.Error())
+		return t.answers.Bad("with " + err.Error())
 	}
 	answer, _ := v.(map[string]any)
 	value, hasResult := answer["result"]
 	problem, hasError := answer["error"]
 	if hasResult == hasError {
-		return bad(`not with an object that has either "result" or "error"`)
-	}
-	effects, err := effectsOf(answer["effects"])
-	if err != nil {
-		return bad("its effects are no list of {kind, subject, detail}")
+		return t.answers.Bad(`not with an object that has either "result" or "error"`)
 	}
 	if hasError {
-		text, ok := problem.(string)
-		if !ok || text == "" {
-			return bad(`its "error" is no text`)
-		}
-		return host.ToolResult{Text: blob.Cut(text, session.ErrorTextMax), Error: true, Effects: effects}
+		return t.answers.Problem(problem, answer["effects"])
 	}
-	if t.result != nil {
-		if wrong := t.result.Check(value); wrong != nil {
-			return bad("its result does not fit the tool's resultSchema: " + wrong.Text())
-		}
+	res := t.answers.Value(value, answer["effects"])
+	if !res.Error {
+		res.Effects = append(t.sent(r.status), res.Effects...)
 	}
-	text, ok := value.(string)
-	if !ok {
-		text = tool.Canonical(value)
-	}
-	return host.ToolResult{Text: text, Effects: append(t.sent(r.status), effects...)}
+	return res
 }
 
 // sent is the effect of an action by itself: somebody was told to do it.
-func (t *outside) sent(status int) []session.ToolEffect {
+func (t *outsideTool) sent(status int) []session.ToolEffect {
 	if t.Kind != tool.KindAction {
 		return nil
 	}
@@ -125,20 +106,4 @@ func (t *outside) sent(status int) []session.ToolEffect {
 	}
 	// Not the query: it may hold what the admin takes for secret.
 	return []session.ToolEffect{{Kind: "http.sent", Subject: u.Scheme + "://" + u.Host + u.EscapedPath(), Detail: strconv.Itoa(status)}}
-}
-
-func effectsOf(v any) ([]session.ToolEffect, error) {
-	if v == nil {
-		return nil, nil
-	}
-	var effects []session.ToolEffect
-	if err := json.Unmarshal([]byte(tool.Canonical(v)), &effects); err != nil {
-		return nil, fmt.Errorf("effects: %w", err)
-	}
-	for _, e := range effects {
-		if e.Kind == "" || e.Subject == "" {
-			return nil, errors.New("effects: one has no kind or subject")
-		}
-	}
-	return effects, nil
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -18,7 +17,7 @@ import (
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/host"
-	"github.com/perdure/perdure/internal/tool"
+	"github.com/perdure/perdure/internal/tool/outside"
 )
 
 const (
@@ -50,38 +49,17 @@ type Caller struct {
 	SettleURL func(token string) string
 }
 
-// outside is one tool.
-type outside struct {
+// outsideTool is one tool.
+type outsideTool struct {
 	*Caller
-	Definition
-	result *tool.Schema
+	outside.Definition
+
+	answers outside.Answers
 }
 
-// request is the body of a call.
-type request struct {
-	OperationID string          `json:"operationId"`
-	Attempt     int             `json:"attempt"`
-	Session     ident.SessionID `json:"session"`
-	Run         string          `json:"run"`
-	Call        string          `json:"call"`
-	Tool        string          `json:"tool"`
-	Actor       actor           `json:"actor"`
-	Arguments   json.RawMessage `json:"arguments"`
-	Promise     *promise        `json:"promise,omitempty"`
-	Deadline    string          `json:"deadline,omitempty"`
-}
-
-type actor struct {
-	ID string `json:"id"`
-}
-
-type promise struct {
-	Token     string `json:"token"`
-	SettleURL string `json:"settleUrl,omitempty"`
-}
-
-func (t *outside) run(ctx context.Context, call host.ToolCall) (host.ToolResult, error) {
-	body, err := t.body(call)
+func (t *outsideTool) run(ctx context.Context, call host.ToolCall) (host.ToolResult, error) {
+	c := outside.NewCall(call, t.SettleURL)
+	body, err := c.JSON()
 	if err != nil {
 		return host.ToolResult{}, err
 	}
@@ -92,36 +70,9 @@ func (t *outside) run(ctx context.Context, call host.ToolCall) (host.ToolResult,
 	return t.answered(resp)
 }
 
-func (t *outside) body(call host.ToolCall) ([]byte, error) {
-	r := request{
-		OperationID: call.Operation, Attempt: call.Attempt, Session: call.Key.Session, Run: call.Run.String(), Call: call.Call.String(),
-		Tool: call.Tool, Actor: actor{call.Actor.ID}, Arguments: json.RawMessage(call.Arguments), Deadline: timestamp(call.Deadline),
-	}
-	if call.Token != "" {
-		r.Promise = &promise{Token: call.Token}
-		if t.SettleURL != nil {
-			r.Promise.SettleURL = t.SettleURL(call.Token)
-		}
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r); err != nil {
-		return nil, &host.Fault{Class: host.ClassInvalid, Message: "the call cannot be encoded", Err: err}
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
-}
-
-func timestamp(at ident.Instant) string {
-	if at == 0 {
-		return ""
-	}
-	return time.UnixMilli(int64(at)).UTC().Format("2006-01-02T15:04:05.000Z")
-}
-
 // lookup asks what became of an operation: 200 is its result, 202 says that it
 // is still being worked on, 404 that the other side cannot tell.
-func (t *outside) lookup(ctx context.Context, call host.ToolCall) (host.ToolResult, bool, error) {
+func (t *outsideTool) lookup(ctx context.Context, call host.ToolCall) (host.ToolResult, bool, error) {
 	u, err := url.Parse(t.URL)
 	if err != nil {
 		return host.ToolResult{}, false, &host.Fault{Class: host.ClassInvalid, Message: "the tool's url cannot be read"}
@@ -157,7 +108,7 @@ type response struct {
 }
 
 // exchange makes one request. Its error is always a *host.Fault.
-func (t *outside) exchange(ctx context.Context, call host.ToolCall, method, to string, body []byte, signed string) (*response, error) {
+func (t *outsideTool) exchange(ctx context.Context, call host.ToolCall, method, to string, body []byte, signed string) (*response, error) {
 	limited, cancel := context.WithTimeout(ctx, t.patience())
 	defer cancel()
 	// From the moment there is a connection, bytes may be on their way.
@@ -194,14 +145,14 @@ func (t *outside) exchange(ctx context.Context, call host.ToolCall, method, to s
 }
 
 // patience is how long one exchange may take.
-func (t *outside) patience() time.Duration {
+func (t *outsideTool) patience() time.Duration {
 	if own := time.Duration(t.TimeoutSeconds) * time.Second; own > 0 && own < requestMost {
 		return own
 	}
 	return requestMost
 }
 
-func (t *outside) sign(ctx context.Context, call host.ToolCall, req *http.Request, text string) error {
+func (t *outsideTool) sign(ctx context.Context, call host.ToolCall, req *http.Request, text string) error {
 	if t.Definition.Secret == "" {
 		return nil
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/perdure/perdure/core/session"
 	"github.com/perdure/perdure/internal/host"
 	"github.com/perdure/perdure/internal/tool"
-	outside "github.com/perdure/perdure/internal/tool/http"
+	toolhttp "github.com/perdure/perdure/internal/tool/http"
+	"github.com/perdure/perdure/internal/tool/outside"
 )
 
 const now ident.Instant = 1_700_000_000_123
@@ -30,8 +31,8 @@ type permanentError struct{}
 func (permanentError) Error() string   { return "refused by rule" }
 func (permanentError) Permanent() bool { return true }
 
-func caller(transport http.RoundTripper) *outside.Caller {
-	return &outside.Caller{
+func caller(transport http.RoundTripper) *toolhttp.Caller {
+	return &toolhttp.Caller{
 		Transport: transport,
 		Secret: func(_ context.Context, tenant ident.TenantID, name string) (string, error) {
 			if tenant == "acme" && name == "CRM_SECRET" {
@@ -53,7 +54,7 @@ func definition(url string) outside.Definition {
 }
 
 // call runs the tool through a registry, as the host does.
-func call(t *testing.T, c *outside.Caller, d outside.Definition) (host.ToolResult, error) {
+func call(t *testing.T, c *toolhttp.Caller, d outside.Definition) (host.ToolResult, error) {
 	t.Helper()
 	return callWith(t.Context(), t, c, d)
 }
@@ -65,7 +66,7 @@ func toolCall() host.ToolCall {
 	}
 }
 
-func callWith(ctx context.Context, t *testing.T, c *outside.Caller, d outside.Definition) (host.ToolResult, error) {
+func callWith(ctx context.Context, t *testing.T, c *toolhttp.Caller, d outside.Definition) (host.ToolResult, error) {
 	t.Helper()
 	spec := c.Spec(d)
 	require.NoError(t, spec.Invalid)
@@ -119,7 +120,7 @@ func TestACallSaysWhatItIsAndIsSigned(t *testing.T) {
 	require.Equal(t, "key=hidden", r.URL.RawQuery)
 	require.Equal(t, "application/json", r.Header.Get("Content-Type"))
 	require.Equal(t, "op_7", r.Header.Get("Idempotency-Key"))
-	require.Equal(t, outside.Sign("s3cret", now, body), r.Header.Get("X-Perdure-Signature"))
+	require.Equal(t, toolhttp.Sign("s3cret", now, body), r.Header.Get("X-Perdure-Signature"))
 	require.Equal(t, `{"operationId":"op_7","attempt":2,"session":"s1","run":"run_2","call":"call_3_1","tool":"crm.update","actor":{"id":"ann"},`+
 		`"arguments":{"name":"<é>"},"promise":{"token":"pt_1","settleUrl":"https://perdure.example/v1/promises/pt_1"},"deadline":"2023-11-14T22:13:20.123Z"}`, body)
 }
@@ -127,9 +128,9 @@ func TestACallSaysWhatItIsAndIsSigned(t *testing.T) {
 func TestTheSignatureIsThatOfWebhooks(t *testing.T) {
 	t.Parallel()
 	// printf '1700000000.{}' | openssl dgst -sha256 -hmac s3cret
-	require.Equal(t, "t=1700000000,v1=97926816e98fbb41ccb1673225ff29a2f35369099990e1b1561651e7bd097ebf", outside.Sign("s3cret", now, "{}"))
-	require.NotEqual(t, outside.Sign("s3cret", now, "{}"), outside.Sign("s3cret", now.Add(1000), "{}"))
-	require.NotEqual(t, outside.Sign("s3cret", now, "{}"), outside.Sign("other", now, "{}"))
+	require.Equal(t, "t=1700000000,v1=97926816e98fbb41ccb1673225ff29a2f35369099990e1b1561651e7bd097ebf", toolhttp.Sign("s3cret", now, "{}"))
+	require.NotEqual(t, toolhttp.Sign("s3cret", now, "{}"), toolhttp.Sign("s3cret", now.Add(1000), "{}"))
+	require.NotEqual(t, toolhttp.Sign("s3cret", now, "{}"), toolhttp.Sign("other", now, "{}"))
 }
 
 func TestAnswersAtOnce(t *testing.T) {
@@ -370,7 +371,7 @@ func TestLookupTellsWhatBecameOfACall(t *testing.T) {
 		req := <-got
 		require.Equal(t, http.MethodGet, req.Method)
 		require.Equal(t, "key=k&operation=op_7", req.URL.RawQuery)
-		require.Equal(t, outside.Sign("s3cret", now, "op_7"), req.Header.Get("X-Perdure-Signature"))
+		require.Equal(t, toolhttp.Sign("s3cret", now, "op_7"), req.Header.Get("X-Perdure-Signature"))
 	}
 	require.Nil(t, caller(nil).Spec(definition("http://x")).Lookup)
 }
