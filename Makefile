@@ -110,7 +110,7 @@ verify/tidy: ## go.mod and go.sum are what go mod tidy would make
 # run in a copy of the tree, all of them at once, so that a new one is covered the
 # day it is written. A test that writes with -update compares without it; its
 # packages are listed here, in the order in which they feed one another.
-GOLDEN := ./core/wire/internal/gen ./core/wire
+GOLDEN := ./core/wire/internal/gen ./core/wire ./infra
 
 .PHONY: generate
 generate: generate/go generate/golden ## write every generated file anew

@@ -35,9 +35,15 @@ type named struct {
 
 func (f functions) list() []named {
 	return []named{
-		{env.FunctionAPI, f.API}, {env.FunctionRead, f.Read}, {env.FunctionStream, f.Stream},
-		{env.FunctionInbox, f.Inbox}, {env.FunctionDrive, f.Drive}, {env.FunctionTool, f.Tool},
-		{env.FunctionPark, f.Park}, {env.FunctionDeliver, f.Deliver}, {env.FunctionSweep, f.Sweep},
+		{env.FunctionAPI, f.API},
+		{env.FunctionRead, f.Read},
+		{env.FunctionStream, f.Stream},
+		{env.FunctionInbox, f.Inbox},
+		{env.FunctionDrive, f.Drive},
+		{env.FunctionTool, f.Tool},
+		{env.FunctionPark, f.Park},
+		{env.FunctionDeliver, f.Deliver},
+		{env.FunctionSweep, f.Sweep},
 	}
 }
 

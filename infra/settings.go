@@ -235,21 +235,11 @@ func (r *reader) days() int {
 	return n
 }
 
-// reserved takes an object, or text as in drive=50,api=20.
+// reserved takes a list as in drive=50,api=20.
 func (r *reader) reserved() map[string]int {
-	pairs := map[string]string{}
-	if object, ok := r.context[keyReserved].(map[string]any); ok {
-		for name, n := range object {
-			pairs[name] = fmt.Sprint(n)
-		}
-	} else {
-		for _, pair := range r.list(keyReserved) {
-			name, n, _ := strings.Cut(pair, "=")
-			pairs[name] = n
-		}
-	}
 	reserved := map[string]int{}
-	for name, text := range pairs {
+	for _, pair := range r.list(keyReserved) {
+		name, text, _ := strings.Cut(pair, "=")
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || !slices.Contains(env.FunctionNames(), name) {
 			r.wrong(keyReserved, "function=number, with commas between them; functions are "+strings.Join(env.FunctionNames(), ", "))

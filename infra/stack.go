@@ -9,7 +9,7 @@ import (
 )
 
 // newStack puts the parts together.
-func newStack(scope constructs.Construct, set settings) awscdk.Stack {
+func newStack(scope constructs.Construct, set settings) {
 	stack := awscdk.NewStack(scope, &set.Stack, &awscdk.StackProps{
 		Description: jsii.String("Perdure: durable agent sessions."),
 	})
@@ -60,7 +60,7 @@ func newStack(scope constructs.Construct, set settings) awscdk.Stack {
 		{"WorkQueueUrl", "Queue that outside workers take calls from.", g.Queues.Work.QueueUrl()},
 		{"AlarmTopic", "Topic that alarms go to.", topic.TopicArn()},
 	})
-	return stack
+	addExceptions(stack, set.XRay)
 }
 
 // newFront is the front door, if it is an API, and the address that the functions
