@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/internal/local"
@@ -44,7 +45,8 @@ func (c *serveCommand) Run(a *app) error {
 	s, err := local.Open(a.ctx, local.Config{
 		Addr: settings.Addr, Data: settings.Data, Open: settings.Open, AllowPrivate: settings.AllowPrivate,
 		OpenAIBaseURL: settings.OpenAIBaseURL, OpenAIModel: settings.OpenAIModel, OpenAIKeyName: env.OpenAIKey,
-		Secret: a.lookup, Log: log, Version: version(),
+		StreamFor: time.Duration(settings.StreamSeconds) * time.Second,
+		Secret:    a.lookup, Log: log, Version: version(),
 	})
 	if err != nil {
 		return err

@@ -25,8 +25,11 @@ const (
 	Open         = "PERDURE_OPEN"
 	AllowPrivate = "PERDURE_ALLOW_PRIVATE"
 	Log          = "PERDURE_LOG"
-	URL          = "PERDURE_URL"
-	Key          = "PERDURE_KEY"
+	// StreamSeconds is the server's; a function ends its streams before it is
+	// ended itself.
+	StreamSeconds = "PERDURE_STREAM_SECONDS"
+	URL           = "PERDURE_URL"
+	Key           = "PERDURE_KEY"
 
 	OpenAIKey     = "OPENAI_API_KEY"
 	OpenAIBaseURL = "OPENAI_BASE_URL"
@@ -93,6 +96,7 @@ func localVariables() []Variable {
 		{Open, OwnerServer, "`0`", "`1` lets everyone in without a key, as an admin. On a loopback address only: anywhere else the server does not start."},
 		{AllowPrivate, OwnerServer, "`1` on a loopback address, else `0`", "Whether tools and model providers may be at loopback, private and link-local addresses. At metadata services of clouds never."},
 		{Log, OwnerServer, "`text`", "Form of the log on standard error: `text` or `json`."},
+		{StreamSeconds, OwnerServer, "no limit", "Seconds after which a stream asks its client to come again. For proxies that cut long answers off."},
 		{OpenAIKey, OwnerServer, "none", "Key of the provider `openai`. With it, sessions without a model of their own get that provider."},
 		{OpenAIBaseURL, OwnerServer, "none", "A server that speaks OpenAI's protocol (Ollama, vLLM, LM Studio, …). With a key it is where `openai` is; without one it is the provider `openai-compatible`, which sessions without a model of their own then get."},
 		{OpenAIModel, OwnerServer, "`" + DefaultModel + "`", "Model of sessions without one of their own, where one of the two above is set."},
@@ -185,6 +189,7 @@ type Server struct {
 	Open          bool
 	AllowPrivate  bool
 	LogJSON       bool
+	StreamSeconds int64 // 0: no limit
 	OpenAIKey     string
 	OpenAIBaseURL string
 	OpenAIModel   string
@@ -226,7 +231,9 @@ func (s *Server) parseFlags(lookup Lookup) error {
 	default:
 		errLog = fmt.Errorf("%s is %q: write text or json", Log, form)
 	}
-	return errors.Join(errOpen, errPrivate, errLog, s.CheckOpen())
+	errs := []error{errOpen, errPrivate, errLog, s.CheckOpen()}
+	s.StreamSeconds = whole[int64](lookup, StreamSeconds, &errs)
+	return errors.Join(errs...)
 }
 
 // CheckOpen refuses to serve without keys where others could come in.

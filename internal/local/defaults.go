@@ -47,6 +47,6 @@ func (s *Server) handler() http.Handler {
 		Engine: s.engine, Stash: s.store, Auth: wiring.NewOneKey(api.Principal{Tenant: Tenant, Actor: Actor}, "local", s.key, s.cfg.Open), Keys: s.secrets.keyring(), Secret: s.secrets.Cursors,
 		Tools: s.tools.Store, DefaultConfig: func(context.Context, ident.TenantID) api.Config { return s.defaultConfig() },
 		Guard: s.guard(), KeyHint: "the key of this server is in " + KeyFile(s.cfg.Data) + ", and the commands find it there",
-		Version: s.cfg.Version, Log: s.log,
+		Version: s.cfg.Version, Log: s.log, Streams: api.Streams{Live: s.hub, For: s.cfg.StreamFor},
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/adapter/dir"
 	"github.com/perdure/perdure/internal/adapter/gosched"
+	"github.com/perdure/perdure/internal/adapter/memory"
 	"github.com/perdure/perdure/internal/adapter/sqlite"
 	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/internal/host"
@@ -41,6 +42,8 @@ type Config struct {
 	Log *slog.Logger
 	// Version is what the server says of itself.
 	Version string
+	// StreamFor is how long a stream lasts; 0 is as long as both sides are there.
+	StreamFor time.Duration
 	// Instant takes the demo's pauses out, for tests.
 	Instant bool
 	// Engine are the engine's tunables.
@@ -90,6 +93,7 @@ type Server struct {
 	store      *sqlite.Store
 	workspaces *dir.Workspaces
 	tools      *wiring.Tools
+	hub        *memory.Hub
 	engine     *host.Engine
 	listener   net.Listener
 	http       *http.Server
@@ -105,7 +109,7 @@ type Server struct {
 // Open takes the data folder and the address. It returns with both or with
 // neither, and with a line that says what to do.
 func Open(ctx context.Context, cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg.withDefaults(), sched: gosched.New(), ready: make(chan struct{})}
+	s := &Server{cfg: cfg.withDefaults(), sched: gosched.New(), hub: memory.NewHub(), ready: make(chan struct{})}
 	s.log = s.cfg.Log
 	s.polls, s.endPolls = context.WithCancel(context.WithoutCancel(ctx))
 	if err := s.open(); err != nil { //nolint:contextcheck // opening a folder is not cut off half way

@@ -37,7 +37,7 @@ func (s *Server) wire() error {
 	}
 	s.engine = host.New(host.Deps{
 		Log: log, Blobs: s.store, Checkpoints: s.store, Stash: s.store,
-		Models: models, Tools: s.tools.Registry, Sched: s.sched, Keys: s.secrets.keyring(),
+		Models: models, Tools: s.tools.Registry, Sched: s.sched, Frames: s.hub, Keys: s.secrets.keyring(),
 		Purge: func(ctx context.Context, key host.Key, _ string) error {
 			return s.workspaces.DropWorkspace(ctx, key, "")
 		},
