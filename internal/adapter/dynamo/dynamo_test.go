@@ -3,10 +3,8 @@ package dynamo_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -16,13 +14,11 @@ import (
 	"github.com/perdure/perdure/core/blob"
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/adapter/dynamo"
+	"github.com/perdure/perdure/internal/adapter/dynamo/dynamotest"
 	"github.com/perdure/perdure/internal/host"
 	"github.com/perdure/perdure/internal/host/porttest"
 	"github.com/perdure/perdure/localstack/target"
 )
-
-// hang is a ceiling for what should take milliseconds.
-const hang = time.Minute
 
 func clock() ident.Instant { return 1_800_000_000_000 }
 
@@ -52,36 +48,10 @@ func (s *somewhere) GetBlob(_ context.Context, key host.Key, ref blob.Ref) ([]by
 	return data, nil
 }
 
-// table makes an empty table that goes with the test.
-func table(t *testing.T) string {
-	t.Helper()
-	client := dynamodb.NewFromConfig(target.AWS(t)) // with the SDK's retries
-	name := "dynamo-" + strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
-			return r
-		}
-		return '_'
-	}, t.Name())
-	name = name[max(0, len(name)-200):]
-	_, err := client.CreateTable(t.Context(), dynamo.Schema().CreateTableInput(name))
-	if _, made := errors.AsType[*types.ResourceInUseException](err); !made { // by a try whose answer was lost
-		require.NoError(t, err)
-	}
-	waiter := dynamodb.NewTableExistsWaiter(client)
-	require.NoError(t, waiter.Wait(t.Context(), &dynamodb.DescribeTableInput{TableName: aws.String(name)}, hang))
-	t.Cleanup(func() {
-		_, err := client.DeleteTable(context.WithoutCancel(t.Context()), &dynamodb.DeleteTableInput{TableName: aws.String(name)})
-		if _, gone := errors.AsType[*types.ResourceNotFoundException](err); !gone {
-			require.NoError(t, err)
-		}
-	})
-	return name
-}
-
 func stores(t *testing.T) porttest.Stores {
 	t.Helper()
 	client := dynamo.NewClient(target.AWS(t))
-	s := dynamo.New(client, table(t), dynamo.Options{Now: clock, Blobs: new(somewhere)})
+	s := dynamo.New(client, dynamotest.Table(t, target.AWS(t)), dynamo.Options{Now: clock, Blobs: new(somewhere)})
 	return porttest.Stores{Log: s, Stash: s, Now: clock}
 }
 

@@ -54,12 +54,15 @@ func (s *Store) Read(ctx context.Context, key host.Key, after, upTo ident.Seq, l
 	next, looked := after+1, false
 	take := func(it item) (bool, error) {
 		entries, err := s.parseBatch(it)
+		if err != nil {
+			return false, err
+		}
 		for _, e := range entries {
 			if e.Seq == next && e.Seq <= upTo && p.add(e) {
 				next++
 			}
 		}
-		return !p.full && next <= upTo && entries[0].Seq < next, err
+		return !p.full && next <= upTo && entries[0].Seq < next, nil
 	}
 	before := func() error {
 		looked = true

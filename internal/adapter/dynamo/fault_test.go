@@ -38,7 +38,7 @@ func newWorld(t *testing.T, edit ...func(o *dynamo.Options)) *world {
 	t.Helper()
 	cfg := target.AWS(t)
 	plain := dynamo.NewClient(cfg)
-	name := table(t)
+	name := dynamotest.Table(t, cfg)
 	base := http.DefaultTransport
 	if client, ok := cfg.HTTPClient.(*http.Client); ok {
 		base = client.Transport

@@ -11,6 +11,7 @@ import (
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/adapter/dynamo"
+	"github.com/perdure/perdure/internal/adapter/dynamo/dynamotest"
 	"github.com/perdure/perdure/internal/host"
 	"github.com/perdure/perdure/localstack/target"
 )
@@ -72,7 +73,7 @@ func newMetered(t *testing.T) *metered {
 	client := dynamo.NewClient(target.AWS(t))
 	meter := dynamo.NewMeter(client)
 	r := &reported{API: meter, ops: map[string]float64{}}
-	return &metered{dynamo.New(r, table(t), dynamo.Options{Now: clock, Blobs: new(somewhere)}), meter, r}
+	return &metered{dynamo.New(r, dynamotest.Table(t, target.AWS(t)), dynamo.Options{Now: clock, Blobs: new(somewhere)}), meter, r}
 }
 
 // took returns what was counted and reported since the last time.

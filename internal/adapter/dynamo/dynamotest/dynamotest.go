@@ -3,8 +3,9 @@
 // lost, requests that come twice, and indexes that lag.
 //
 // A Transport stands between the SDK and an endpoint, and lets through what no
-// fault is planned for. It knows the wire, and nothing of sessions. It is for
-// tests alone, and may import the standard library.
+// fault is planned for. It knows the wire, and nothing of sessions. Table makes
+// a table for a test. The package is for tests alone, and may import the
+// standard library, testify, the AWS SDK and the adapter.
 package dynamotest
 
 import (
