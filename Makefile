@@ -169,8 +169,36 @@ deploy: build/functions $(NODE) ## deploy the stack and print its outputs (ARCH=
 	@$(CDK) deploy $(CDK_CONTEXT) --require-approval $(if $(CI),never,broadening)
 
 .PHONY: destroy
-destroy: build/functions $(NODE) ## remove the stack; its table and bucket stay unless it was deployed with -c keep=0
+destroy: $(NODE) ## remove the stack; its table and bucket stay unless it was deployed with -c keep=0
+	@test -d bin/functions || $(MAKE) build/functions
 	@$(CDK) destroy $(CDK_CONTEXT) $(if $(CI),--force)
+
+##@ LocalStack
+
+# Where the endpoint is that the targets below and "make test" use. LocalStack
+# itself, or any other, is PERDURE_AWS_ENDPOINT; localstack/README.md says more.
+PYTHON ?= python3
+ENDPOINT ?= $(or $(PERDURE_AWS_ENDPOINT),http://127.0.0.1:4566)
+OUTPUTS := .cache/localstack/outputs.json
+
+.PHONY: localstack/up
+localstack/up: ## start the emulator in the background, on 127.0.0.1:4566
+	@$(PYTHON) localstack/emulator.py up
+
+.PHONY: localstack/deploy
+localstack/deploy: ## build the functions and deploy the stack to it (CONTEXT="-c …")
+	@$(PYTHON) localstack/deploy.py --endpoint $(ENDPOINT) --outputs $(OUTPUTS) $(CONTEXT)
+
+.PHONY: localstack/test
+localstack/test: ## run the suites of the AWS side against it
+	@PERDURE_AWS_ENDPOINT=$(ENDPOINT) PERDURE_STACK_OUTPUTS=$(if $(wildcard $(OUTPUTS)),$(abspath $(OUTPUTS))) \
+		$(GO) test -count=1 ./localstack/... ./internal/adapter/dynamo/... ./internal/adapter/s3/... \
+		./internal/adapter/sfn/... ./internal/adapter/sqs/... ./internal/cloud/...
+
+.PHONY: localstack/down
+localstack/down: ## end it, and all that it keeps
+	@$(PYTHON) localstack/emulator.py down
+	@rm -f $(OUTPUTS)
 
 ##@ House
 

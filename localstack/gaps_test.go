@@ -83,9 +83,9 @@ func atOnce(t *testing.T, questions []question, put func(*testing.T, question)) 
 	all.Wait()
 }
 
-// ask is a task that sends its token to the verdicts, with a word in front. The
+// waits is a task that sends its token to the verdicts, with a word in front. The
 // rest of the state is the caller's.
-func ask(word, rest string) string {
+func waits(word, rest string) string {
 	return `{"A":{"Type":"Task","Resource":"arn:aws:states:::sqs:sendMessage.waitForTaskToken","Parameters":{"QueueUrl":"<Verdicts>",
 		"MessageBody.$":"States.Format('` + word + ` {}', $$.Task.Token)"},` + rest + `"End":true}}`
 }
@@ -132,7 +132,7 @@ func gaps() []question {
 		{"aborted-for-good", abortedForGood},
 		{"time-limits-by-reference", timeLimits},
 		{"heartbeats", func(t *testing.T, w *world) bool {
-			machine := w.machine(t, ask(rand.Text(), `"HeartbeatSeconds":1,"TimeoutSeconds":5,`))
+			machine := w.machine(t, waits(rand.Text(), `"HeartbeatSeconds":1,"TimeoutSeconds":5,`))
 			_, failure := w.end(t, w.start(t, machine, "{}"))
 			return failure == "States.HeartbeatTimeout"
 		}},
@@ -184,10 +184,10 @@ func fifoGroups(t *testing.T, w *world) bool {
 // comes before a task ends that has less time than the pause without its limit.
 func taskAttempts(t *testing.T, w *world) bool {
 	word := rand.Text()
-	machine := w.machine(t, ask(word, `"TimeoutSeconds":60,"Retry":[{"ErrorEquals":["Again"],"IntervalSeconds":10,"MaxDelaySeconds":1,"MaxAttempts":1}],`))
+	machine := w.machine(t, waits(word, `"TimeoutSeconds":60,"Retry":[{"ErrorEquals":["Again"],"IntervalSeconds":10,"MaxDelaySeconds":1,"MaxAttempts":1}],`))
 	execution := w.start(t, machine, "{}")
 	first := w.hears(t, word)
-	clock := w.start(t, w.machine(t, ask(rand.Text(), `"TimeoutSeconds":8,`)), "{}")
+	clock := w.start(t, w.machine(t, waits(rand.Text(), `"TimeoutSeconds":8,`)), "{}")
 	_, err := w.sfn.SendTaskFailure(t.Context(), &sfn.SendTaskFailureInput{TaskToken: &first, Error: aws.String("Again")})
 	require.NoError(t, err)
 	second := w.hears(t, word)
@@ -219,10 +219,10 @@ func abortedForGood(t *testing.T, w *world) bool {
 // timeLimits has tasks of which some have their limit from the input, and one,
 // a longer one, from the definition: the former end before the latter.
 func timeLimits(t *testing.T, w *world) bool {
-	seconds := w.machine(t, ask(rand.Text(), `"TimeoutSecondsPath":"$.seconds",`))
+	seconds := w.machine(t, waits(rand.Text(), `"TimeoutSecondsPath":"$.seconds",`))
 	jsonata := w.machine(t, `{"A":{"Type":"Task","QueryLanguage":"JSONata","Resource":"arn:aws:states:::sqs:sendMessage.waitForTaskToken",
 		"Arguments":{"QueueUrl":"<Verdicts>","MessageBody":"{% $states.context.Task.Token %}"},"TimeoutSeconds":"{% $states.input.seconds %}","End":true}}`)
-	defined := w.machine(t, ask(rand.Text(), `"TimeoutSeconds":5,`))
+	defined := w.machine(t, waits(rand.Text(), `"TimeoutSeconds":5,`))
 	first, second := w.start(t, seconds, `{"seconds":1}`), w.start(t, jsonata, `{"seconds":1}`)
 	w.end(t, w.start(t, defined, "{}"))
 	_, one := w.status(t, first)
@@ -231,27 +231,27 @@ func timeLimits(t *testing.T, w *world) bool {
 }
 
 func tokenLife(t *testing.T, w *world) bool {
-	token := func(rest string) (execution, token string) {
+	parked := func(rest string) (execution, token string) {
 		word := rand.Text()
-		execution = w.start(t, w.machine(t, ask(word, rest)), "{}")
+		execution = w.start(t, w.machine(t, waits(word, rest)), "{}")
 		return execution, w.hears(t, word)
 	}
 	answer := func(token string) string {
 		_, err := w.sfn.SendTaskSuccess(t.Context(), &sfn.SendTaskSuccessInput{TaskToken: &token, Output: aws.String("{}")})
 		return code(err)
 	}
-	_, used := token("")
+	_, used := parked("")
 	require.Empty(t, answer(used))
-	ended, expired := token(`"TimeoutSeconds":1,`)
+	ended, expired := parked(`"TimeoutSeconds":1,`)
 	w.end(t, ended)
-	stopped, orphan := token("")
+	stopped, orphan := parked("")
 	w.stop(t.Context(), stopped)
 	const late = "TaskTimedOut"
 	return answer(used) == late && answer(expired) == late && answer(orphan) == late
 }
 
 func startAgain(t *testing.T, w *world) bool {
-	machine, name := w.machine(t, ask(rand.Text(), `"TimeoutSeconds":60,`)), rand.Text()
+	machine, name := w.machine(t, waits(rand.Text(), `"TimeoutSeconds":60,`)), rand.Text()
 	var arns [2]string
 	for i := range arns {
 		made, err := w.sfn.StartExecution(t.Context(), &sfn.StartExecutionInput{StateMachineArn: &machine, Name: &name, Input: aws.String(`{"k":1}`)})
@@ -281,7 +281,7 @@ func executionNames(t *testing.T, w *world) bool {
 func inputSizes(t *testing.T, w *world) bool {
 	big := `{"a":"` + strings.Repeat("x", 300_000) + `"}`
 	word := rand.Text()
-	machine := w.machine(t, ask(word, ""))
+	machine := w.machine(t, waits(word, ""))
 	_, input := w.sfn.StartExecution(t.Context(), &sfn.StartExecutionInput{StateMachineArn: &machine, Input: &big})
 	w.start(t, machine, "{}")
 	token := w.hears(t, word)

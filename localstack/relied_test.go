@@ -21,7 +21,7 @@ func reliedOn() []question {
 	return []question{
 		{"closed-name", closedName},
 		{"timeout-is-no-failure", func(t *testing.T, w *world) bool {
-			machine := w.machine(t, strings.TrimSuffix(ask(rand.Text(), `"TimeoutSeconds":1,"Catch":[{"ErrorEquals":["States.TaskFailed"],"Next":"B"}],`), "}")+`,"B":{"Type":"Succeed"}}`)
+			machine := w.machine(t, strings.TrimSuffix(waits(rand.Text(), `"TimeoutSeconds":1,"Catch":[{"ErrorEquals":["States.TaskFailed"],"Next":"B"}],`), "}")+`,"B":{"Type":"Succeed"}}`)
 			_, failure := w.end(t, w.start(t, machine, "{}"))
 			return failure == "States.Timeout"
 		}},
@@ -87,7 +87,7 @@ func closedName(t *testing.T, w *world) bool {
 		}
 		return code(err)
 	}
-	short, long := w.machine(t, `{"A":{"Type":"Succeed"}}`), w.machine(t, ask(rand.Text(), `"TimeoutSeconds":20,`))
+	short, long := w.machine(t, `{"A":{"Type":"Succeed"}}`), w.machine(t, waits(rand.Text(), `"TimeoutSeconds":20,`))
 	ended, running := "ended"+rand.Text(), rand.Text()
 	require.Empty(t, start(short, ended, "{}"))
 	require.Empty(t, start(long, running, "{}"))

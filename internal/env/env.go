@@ -50,6 +50,7 @@ const (
 	SigningSecret = "PERDURE_SIGNING_SECRET"
 	OpenAISecret  = "PERDURE_OPENAI_SECRET"
 	PublicURL     = "PERDURE_PUBLIC_URL"
+	StreamURL     = "PERDURE_STREAM_URL"
 	Secrets       = "PERDURE_SECRETS"
 	RolloverSteps = "PERDURE_ROLLOVER_STEPS"
 	SliceTurns    = "PERDURE_SLICE_TURNS"
@@ -119,6 +120,7 @@ func functionVariables() []Variable {
 		{OpenAIBaseURL, OwnerFunctions, "none", "As for the server; `-c openaiBaseUrl=URL`."},
 		{OpenAIModel, OwnerFunctions, "`" + DefaultModel + "`", "As for the server; `-c openaiModel=NAME`."},
 		{PublicURL, OwnerFunctions, "the stack's `ApiUrl`", "Where the world finds the API: addresses at which promises are settled begin with it; `-c frontUrl=URL`."},
+		{StreamURL, OwnerFunctions, "the stack's `StreamUrl`", "Where the world finds streams: a session's `streamUrl` begins with it; `-c streamUrl=URL`. The function that streams has no need of it."},
 		{Secrets, OwnerFunctions, "`perdure/` and the stack's name and `/`", "Prefix of the Secrets Manager entries that a tool's or provider's `secret` may name."},
 		{RolloverSteps, OwnerFunctions, "`300`", "Steps after which a session goes on in a new execution; `-c rolloverSteps=N`."},
 		{SliceTurns, OwnerFunctions, "as many as fit", "Model turns in one step of the state machine at most; `1` shows every turn as a state of its own; `-c sliceTurns=N`."},
@@ -131,15 +133,17 @@ func testVariables() []Variable {
 	return []Variable{
 		{CrashKills, OwnerTests, "`3`", "How often the crash test kills the server."},
 		{CrashSeed, OwnerTests, "random, and printed", "Seed of the crash test."},
-		{AWSEndpoint, OwnerTests, "none: an emulator is started", "Endpoint that the tests of the AWS side use: an emulator that runs already, or AWS itself."},
+		{AWSEndpoint, OwnerTests, "none: an emulator is started", "Endpoint that the tests of the AWS side use: the URL of an emulator that runs already, or `aws` for AWS itself."},
+		{StackOutputs, OwnerTests, "none: the stack is deployed", "File with the outputs of a stack that is there already, as `cdk deploy --outputs-file` writes it."},
 	}
 }
 
 // Variables that tests read.
 const (
-	CrashKills  = "PERDURE_TEST_KILLS"
-	CrashSeed   = "PERDURE_TEST_SEED"
-	AWSEndpoint = "PERDURE_AWS_ENDPOINT"
+	CrashKills   = "PERDURE_TEST_KILLS"
+	CrashSeed    = "PERDURE_TEST_SEED"
+	AWSEndpoint  = "PERDURE_AWS_ENDPOINT"
+	StackOutputs = "PERDURE_STACK_OUTPUTS"
 )
 
 // Unknown returns the names in an environment (as of os.Environ) that have our

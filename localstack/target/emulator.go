@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/perdure/perdure/internal/env"
 )
 
 // slow is how long the emulator may take to start, the first time including
@@ -55,7 +57,7 @@ var shared = sync.OnceValues(func() (*process, error) {
 // is given, the test is skipped.
 func Emulator(tb testing.TB, leave ...string) Target {
 	tb.Helper()
-	if os.Getenv(EndpointVariable) != "" {
+	if os.Getenv(env.AWSEndpoint) != "" {
 		tb.Skip("the target is given, and is not ours to start")
 	}
 	var args []string

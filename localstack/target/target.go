@@ -10,7 +10,8 @@
 //     ends with the binary, however that ends.
 //
 // The package knows nothing of Perdure's own tables and queues. It is for tests
-// alone, and may import the standard library, testify and the AWS SDK.
+// alone, and may import the standard library, testify, the AWS SDK and
+// internal/env.
 package target
 
 import (
@@ -28,16 +29,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
-	"github.com/stretchr/testify/require"
-)
 
-// Variables that say where the target is.
-const (
-	// EndpointVariable holds "aws" or the URL of an endpoint.
-	EndpointVariable = "PERDURE_AWS_ENDPOINT"
-	// OutputsVariable holds the name of a file with the outputs of a stack that
-	// is deployed already.
-	OutputsVariable = "PERDURE_STACK_OUTPUTS"
+	"github.com/perdure/perdure/internal/env"
 )
 
 // Region is where everything is on targets other than AWS itself.
@@ -98,17 +91,25 @@ func AWS(tb testing.TB) aws.Config {
 // the test and says so; where CI is "true" that is a failure.
 func Get(tb testing.TB) Target {
 	tb.Helper()
-	switch endpoint := strings.TrimRight(os.Getenv(EndpointVariable), "/"); endpoint {
+	t, err := find(tb.Context())
+	need(tb, err)
+	return t
+}
+
+func find(ctx context.Context) (Target, error) {
+	switch endpoint := strings.TrimRight(os.Getenv(env.AWSEndpoint), "/"); endpoint {
 	case "":
 		p, err := shared()
-		need(tb, err)
-		return at(p.Endpoint, emulated)
+		if err != nil {
+			return Target{}, err
+		}
+		return at(p.Endpoint, emulated), nil
 	case "aws":
-		settings, err := config.LoadDefaultConfig(tb.Context())
-		require.NoError(tb, err)
-		return Target{Config: settings, Can: amazon}
+		settings, err := config.LoadDefaultConfig(ctx)
+		return Target{Config: settings, Can: amazon}, err
 	default:
-		return at(endpoint, recognise(tb, endpoint))
+		can, err := recognise(ctx, endpoint)
+		return at(endpoint, can), err
 	}
 }
 
@@ -166,28 +167,33 @@ var (
 )
 
 // recognise asks an endpoint what it is.
-func recognise(tb testing.TB, endpoint string) Capabilities {
-	tb.Helper()
-	for path, can := range map[string]Capabilities{"/_ministack/health": emulated, "/_localstack/info": localstack} {
-		if health(tb, endpoint+path) {
-			return can
+func recognise(ctx context.Context, endpoint string) (Capabilities, error) {
+	for _, kind := range []struct {
+		path string
+		can  Capabilities
+	}{{"/_ministack/health", emulated}, {"/_localstack/info", localstack}} {
+		if is, err := answers(ctx, endpoint+kind.path); err != nil || is {
+			return kind.can, err
 		}
 	}
-	return other
+	return other, nil
 }
 
-// health says whether a URL answers with JSON.
-func health(tb testing.TB, url string) bool {
-	tb.Helper()
-	request, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, url, http.NoBody)
-	require.NoError(tb, err)
+// answers says whether a URL answers with JSON.
+func answers(ctx context.Context, url string) (bool, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false, err
+	}
 	client := HTTP()
 	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
-	require.NoError(tb, err, "nothing answers at %s, which %s names", url, EndpointVariable)
+	if err != nil {
+		return false, fmt.Errorf("nothing answers at the endpoint that %s names: %w", env.AWSEndpoint, err)
+	}
 	defer response.Body.Close()
 	var said map[string]any
-	return response.StatusCode == http.StatusOK && json.NewDecoder(response.Body).Decode(&said) == nil
+	return response.StatusCode == http.StatusOK && json.NewDecoder(response.Body).Decode(&said) == nil, nil
 }
 
 // need stops a test for want of something on this machine.
@@ -196,7 +202,7 @@ func need(tb testing.TB, err error) {
 	if err == nil {
 		return
 	}
-	if message := fmt.Sprintf("no endpoint to test against: %s", err); os.Getenv("CI") == "true" || !isMissing(err) {
+	if message := fmt.Sprintf("there is no AWS to test against: %s", err); os.Getenv("CI") == "true" || !isMissing(err) {
 		tb.Fatal(message)
 	} else {
 		tb.Skip(message)

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/localstack/target"
 )
 
@@ -44,7 +45,7 @@ func TestEmulatorEndsWithItsParent(t *testing.T) {
 		select {}
 	}
 	target.Get(t) // what is missing here is missing there
-	if os.Getenv(target.EndpointVariable) != "" {
+	if os.Getenv(env.AWSEndpoint) != "" {
 		t.Skip("the target is given, and is not ours to start")
 	}
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestEmulatorEndsWithItsParent$", "-test.timeout", "5m")
