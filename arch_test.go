@@ -120,6 +120,11 @@ var shellRows = []lintkit.Row{
 		Why: "the API is the same everywhere: no adapter, and no reducer types shown to clients",
 	},
 	{Dir: "internal/client/...", Module: []string{"self", "internal/api"}, External: []string{"*"}, Tests: anyOfOurs, Why: "the client knows the contract"},
+	{
+		Dir:    "internal/doctor/...",
+		Module: []string{"self", "internal/client", "internal/env", "internal/local", "internal/netguard", "internal/adapter/awsaccount"}, Tests: anyOfOurs,
+		Why: "the doctor looks from outside, and at accounts through their adapter",
+	},
 	{Dir: "internal/chat/...", Module: []string{"self", "internal/client", "internal/api"}, External: []string{"*"}, Tests: anyOfOurs, Why: "the chat is a client"},
 	{
 		Dir:      "internal/wiring/...",
@@ -156,7 +161,7 @@ var edgeRows = []lintkit.Row{
 	},
 	{Dir: "e2e", Tests: anyOfOurs, Why: "e2e is tests alone: they ask from outside"},
 	{
-		Dir: "cmd/*/...", Module: []string{"self", "internal/client", "internal/api", "internal/local", "internal/chat", "internal/env", "core/replay"},
+		Dir: "cmd/*/...", Module: []string{"self", "internal/client", "internal/api", "internal/local", "internal/chat", "internal/doctor", "internal/env", "core/replay"},
 		External: []string{"*"}, Tests: anyOfOurs,
 		Why: "the command speaks the API, starts the local server, replays logs",
 	},

@@ -51,6 +51,7 @@ type grammar struct {
 	Todo    todoCommand    `cmd:"" help:"List what waits for a person, in all sessions."`
 	Events  eventsCommand  `cmd:"" help:"Print a session's events."`
 	Replay  replayCommand  `cmd:"" help:"Fold a log (of session log) and show what it comes to."`
+	Doctor  doctorCommand  `cmd:"" help:"Look for what keeps things from working, here or on AWS."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
@@ -73,7 +74,7 @@ func (p program) run(ctx context.Context, args []string) int {
 		kong.Exit(func(int) { helped = true }),
 		kong.Vars{
 			"url": "where " + env.URL + " or " + env.Addr + " say", "serveAddr": env.DefaultAddr + ", or " + env.Addr, "serveData": "~/.perdure, or " + env.Data,
-			"tools": strings.Join(local.DefaultTools(), " "),
+			"tools": strings.Join(local.DefaultTools(), " "), "stack": env.DefaultStack,
 		},
 		kong.WithHyphenPrefixedParameters(true), // lists begin with one
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
@@ -113,9 +114,18 @@ func (p program) fail(err error) int {
 
 // client makes the client that the flags and the environment ask for.
 func (a *app) client() (*client.Client, error) {
-	settings, err := env.ParseClient(a.lookup)
+	settings, err := a.connection()
 	if err != nil {
 		return nil, err
+	}
+	return client.New(settings.URL, settings.Key), nil
+}
+
+// connection is what to talk to, and with which key.
+func (a *app) connection() (env.Client, error) {
+	settings, err := env.ParseClient(a.lookup)
+	if err != nil {
+		return settings, err
 	}
 	if a.grammar.URL != "" {
 		settings.URL = a.grammar.URL
@@ -124,11 +134,9 @@ func (a *app) client() (*client.Client, error) {
 		settings.Key = a.grammar.Key
 	}
 	if settings.Key == "" {
-		if settings.Key, err = a.localKey(settings.URL); err != nil {
-			return nil, err
-		}
+		settings.Key, err = a.localKey(settings.URL)
 	}
-	return client.New(settings.URL, settings.Key), nil
+	return settings, err
 }
 
 // localKey finds the key of a server on this machine. It is never sent

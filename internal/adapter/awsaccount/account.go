@@ -82,10 +82,11 @@ const (
 )
 
 // FaultError says why a question was not answered. Action is what the caller
-// has to be allowed, as it stands in a policy.
+// has to be allowed, as it stands in a policy; Code is AWS's, where it said one.
 type FaultError struct {
 	Action string
 	Why    string
+	Code   string
 	Err    error
 }
 
@@ -98,7 +99,11 @@ func fault(action string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &FaultError{Action: action, Why: why(err), Err: err}
+	f := &FaultError{Action: action, Why: why(err), Err: err}
+	if said, ok := errors.AsType[smithy.APIError](err); ok {
+		f.Code = said.ErrorCode()
+	}
+	return f
 }
 
 func why(err error) string {
