@@ -9,6 +9,7 @@ import (
 type environmentProps struct {
 	Grants    grants
 	PublicURL *string
+	StreamURL *string
 	Settings  settings
 }
 
@@ -29,6 +30,7 @@ func environment(props environmentProps) map[string]*string {
 		env.OpenAIBaseURL: &set.OpenAIBaseURL,
 		env.OpenAIModel:   &set.OpenAIModel,
 		env.PublicURL:     props.PublicURL,
+		env.StreamURL:     props.StreamURL,
 		env.Secrets:       jsii.String(toolSecrets(set.Stack)),
 		env.RolloverSteps: &set.RolloverSteps,
 		env.SliceTurns:    &set.SliceTurns,

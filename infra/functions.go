@@ -31,23 +31,29 @@ var (
 )
 
 type functionsProps struct {
-	Function functionProps // what they share
-	Grants   grants
-	Reserved map[string]int
+	Function    functionProps // what they share
+	Environment environmentProps
+	Grants      grants
+	Reserved    map[string]int
+	CORS        []string
 }
 
-// functions are all nine.
+// functions are all nine, and the addresses of those that have one.
 type functions struct {
 	API, Read, Stream, Inbox, Drive, Tool, Park, Deliver, Sweep awslambda.Function
+
+	StreamURL *string
+	FrontURL  *string // nil if there is an API in front
 }
 
-// newFunctions gives each function what it needs to do and no more.
+// newFunctions gives each function what it needs to do and no more. Those that
+// have an address come first, because no function can be told its own.
 func newFunctions(scope constructs.Construct, id string, props functionsProps) functions {
 	scope = constructs.NewConstruct(scope, &id)
-	g := props.Grants
+	g, around := props.Grants, props.Environment
 	with := func(id string, spec functionSpec, may ...statements) awslambda.Function {
 		own := props.Function
-		own.Spec, own.Reserved = spec, props.Reserved[spec.Name]
+		own.Spec, own.Reserved, own.Environment = spec, props.Reserved[spec.Name], environment(around)
 		for _, list := range may {
 			own.May = append(own.May, list...)
 		}
@@ -57,15 +63,30 @@ func newFunctions(scope constructs.Construct, id string, props functionsProps) f
 		return append([]statements{g.readTable(), g.writeTable(), g.readBlobs(), g.writeBlobs(), g.wake(), g.send(), g.sign()}, more...)
 	}
 	look := []statements{g.readTable(), g.watch(), g.readBlobs(), g.sign(), g.checkKeys()}
-	return functions{
-		API:     with("Api", specAPI, admit(g.checkKeys())...),
-		Read:    with("Read", specRead, look...),
-		Stream:  with("Stream", specStream, look...),
-		Inbox:   with("Inbox", specInbox, admit()...),
-		Drive:   with("Drive", specDrive, admit(g.callOut(), g.deleteBlobs())...),
-		Tool:    with("Tool", specTool, admit(g.callOut(), g.deleteBlobs(), g.invokeCustomers())...),
-		Park:    with("Park", specPark, g.readTable(), g.writeTable(), g.readBlobs(), g.wake()),
-		Deliver: with("Deliver", specDeliver, g.deliver()),
-		Sweep:   with("Sweep", specSweep, g.readTable(), g.writeTable(), g.readBlobs(), g.deleteBlobs(), g.wake(), g.stop(), g.send()),
+
+	var f functions
+	f.Stream = with("Stream", specStream, look...)
+	f.StreamURL = addStreamURL(f.Stream, props.CORS).Url()
+	around.StreamURL = firstOf(around.StreamURL, f.StreamURL)
+	f.API = with("Api", specAPI, admit(g.checkKeys())...)
+	if around.Settings.Front == frontURL {
+		f.FrontURL = addFrontURL(f.API, props.CORS).Url()
+		around.PublicURL = firstOf(around.PublicURL, f.FrontURL)
 	}
+	f.Read = with("Read", specRead, look...)
+	f.Inbox = with("Inbox", specInbox, admit()...)
+	f.Drive = with("Drive", specDrive, admit(g.callOut(), g.deleteBlobs())...)
+	f.Tool = with("Tool", specTool, admit(g.callOut(), g.deleteBlobs(), g.invokeCustomers())...)
+	f.Park = with("Park", specPark, g.readTable(), g.writeTable(), g.readBlobs(), g.wake())
+	f.Deliver = with("Deliver", specDeliver, g.deliver())
+	f.Sweep = with("Sweep", specSweep, g.readTable(), g.writeTable(), g.readBlobs(), g.deleteBlobs(), g.wake(), g.stop(), g.send())
+	return f
+}
+
+// firstOf is what the operator says, or what the stack has.
+func firstOf(chosen, own *string) *string {
+	if *chosen != "" {
+		return chosen
+	}
+	return own
 }

@@ -20,6 +20,7 @@ type settings struct {
 	Front string // http or url
 
 	FrontURL      string // where clients find the API, if not at the stack's own address
+	StreamURL     string // where they find streams, likewise
 	CORSOrigins   []string
 	OpenAISecret  string // ARN
 	OpenAIBaseURL string
@@ -54,6 +55,7 @@ const (
 	keyArch              = "arch"
 	keyFront             = "front"
 	keyFrontURL          = "frontUrl"
+	keyStreamURL         = "streamUrl"
 	keyCORSOrigins       = "corsOrigins"
 	keyOpenAISecret      = "openaiSecret"
 	keyOpenAIBaseURL     = "openaiBaseUrl"
@@ -73,8 +75,8 @@ const (
 
 func contextKeys() []string {
 	return []string{
-		keyStack, keyArch, keyFront, keyFrontURL, keyCORSOrigins, keyOpenAISecret, keyOpenAIBaseURL, keyOpenAIModel,
-		keyCustomerFunctions, keyReserved, keyAlarmEmail, keyLogDays, keyKeep, keyXRay,
+		keyStack, keyArch, keyFront, keyFrontURL, keyStreamURL, keyCORSOrigins, keyOpenAISecret, keyOpenAIBaseURL,
+		keyOpenAIModel, keyCustomerFunctions, keyReserved, keyAlarmEmail, keyLogDays, keyKeep, keyXRay,
 		keyRolloverSteps, keySliceTurns, keyPurgeAgain, keyAllowPrivate, keyAssets,
 	}
 }
@@ -104,6 +106,7 @@ func parseSettings(context map[string]any) (settings, error) {
 		Arch:              r.oneOf(keyArch, archARM, archX86),
 		Front:             r.oneOf(keyFront, frontHTTP, frontURL),
 		FrontURL:          strings.TrimSuffix(r.url(keyFrontURL), "/"),
+		StreamURL:         strings.TrimSuffix(r.url(keyStreamURL), "/"),
 		CORSOrigins:       r.list(keyCORSOrigins),
 		OpenAISecret:      r.matching(keyOpenAISecret, secretARN, "the whole ARN of a secret"),
 		OpenAIBaseURL:     r.url(keyOpenAIBaseURL),

@@ -20,7 +20,7 @@ func TestSettingsTakeTextAndJSON(t *testing.T) {
 	set, err := parseSettings(everythingChosen())
 	require.NoError(t, err)
 	require.Equal(t, settings{
-		Stack: "other", Arch: "x86_64", Front: "url", FrontURL: "https://agents.example.com", CORSOrigins: []string{"https://console.example.com"},
+		Stack: "other", Arch: "x86_64", Front: "url", FrontURL: "https://agents.example.com", StreamURL: "https://stream.example.com", CORSOrigins: []string{"https://console.example.com"},
 		OpenAISecret: someSecret, OpenAIBaseURL: "https://models.example.com/v1", OpenAIModel: "large", CustomerFunctions: []string{someFunction},
 		Reserved: map[string]int{"drive": 50, "api": 20}, AlarmEmail: "ops@example.com", LogDays: 7, RolloverSteps: "5", SliceTurns: "1",
 		PurgeAgain: "2", AllowPrivate: "1", Assets: "bin/functions",
@@ -37,6 +37,7 @@ func TestWrongSettingsNameTheKeyAndSayWhatToWrite(t *testing.T) {
 		keyArch:              {"x86", "write arm64 or x86_64"},
 		keyFront:             {"alb", "write http or url"},
 		keyFrontURL:          {"agents.example.com", "write http://host:port or https://host"},
+		keyStreamURL:         {"https://s.example.com?x=1", "write http://host:port or https://host"},
 		keyOpenAISecret:      {"openai", "the whole ARN of a secret"},
 		keyOpenAIBaseURL:     {"https://u:p@models.example.com", "without a user"},
 		keyCustomerFunctions: {someFunction + ",weather", "ARNs of functions"},

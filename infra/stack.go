@@ -27,17 +27,15 @@ func newStack(scope constructs.Construct, set settings) {
 	}
 	api, publicURL := newFront(stack, set, logs)
 	f := newFunctions(stack, "Functions", functionsProps{
-		Grants:   g,
-		Reserved: set.Reserved,
-		Function: functionProps{
-			Stack:       set.Stack,
-			Arch:        architecture(set.Arch),
-			Assets:      set.Assets,
-			Environment: environment(environmentProps{Grants: g, PublicURL: publicURL, Settings: set}),
-			Logs:        logs,
-			XRay:        set.XRay,
-		},
+		Grants:      g,
+		Environment: environmentProps{Grants: g, PublicURL: publicURL, StreamURL: &set.StreamURL, Settings: set},
+		Reserved:    set.Reserved,
+		CORS:        set.CORSOrigins,
+		Function:    functionProps{Stack: set.Stack, Arch: architecture(set.Arch), Assets: set.Assets, Logs: logs, XRay: set.XRay},
 	})
+	if api != nil {
+		addRoutes(api, f)
+	}
 	machine := newMachine(stack, "Machine", machineProps{Name: g.Machine, Drive: f.Drive, Tool: f.Tool, Park: f.Park, Logs: logs, XRay: set.XRay})
 	addSources(g.Queues, f)
 	newRules(stack, "Rules", rulesProps{Sweep: f.Sweep, Machine: g.Machine})
@@ -47,11 +45,9 @@ func newStack(scope constructs.Construct, set settings) {
 	if set.XRay {
 		newSampling(stack, "Sampling", set.Stack)
 	}
-	streamURL := addStreamURL(f.Stream, set.CORSOrigins)
-	apiURL := openFront(api, f, set)
 	addOutputs(stack, "Outputs", []output{
-		{"ApiUrl", "Where clients find the API.", apiURL},
-		{"StreamUrl", "Where viewers read events as they happen.", streamURL.Url()},
+		{"ApiUrl", "Where clients find the API.", address(api, f)},
+		{"StreamUrl", "Where viewers read events as they happen.", f.StreamURL},
 		{"AdminKeySecret", "Secret with the admin's key.", g.Secrets.Key.SecretArn()},
 		{"Table", "The table.", g.Table.TableName()},
 		{"Bucket", "The bucket.", g.Bucket.BucketName()},
@@ -63,26 +59,21 @@ func newStack(scope constructs.Construct, set settings) {
 	addExceptions(stack, set.XRay)
 }
 
-// newFront is the front door, if it is an API, and the address that the functions
-// tell others. A function cannot be told its own address, so without an API it is
-// what the operator says.
+// newFront is the API, if one is the front door, and the address that the
+// functions tell others, if it is known by now.
 func newFront(stack awscdk.Stack, set settings, logs logsProps) (awsapigatewayv2.HttpApi, *string) {
 	if set.Front == frontURL {
 		return nil, &set.FrontURL
 	}
 	api := newAPI(stack, "Api", apiProps{Stack: set.Stack, CORS: set.CORSOrigins, Logs: logs})
-	if set.FrontURL != "" {
-		return api, &set.FrontURL
-	}
-	return api, api.ApiEndpoint()
+	return api, firstOf(&set.FrontURL, api.ApiEndpoint())
 }
 
-// openFront lets clients in, and says where.
-func openFront(api awsapigatewayv2.HttpApi, f functions, set settings) *string {
+// address is that of the front door itself, whatever the functions tell others.
+func address(api awsapigatewayv2.HttpApi, f functions) *string {
 	if api == nil {
-		return addFrontURL(f.API, set.CORSOrigins).Url()
+		return f.FrontURL
 	}
-	addRoutes(api, f)
 	return api.ApiEndpoint()
 }
 

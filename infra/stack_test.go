@@ -192,7 +192,7 @@ func TestEnvironmentCarriesWhatWasChosen(t *testing.T) {
 	variables := at(f.Properties, "Environment", "Variables").(map[string]any)
 	for name, want := range map[string]string{
 		env.OpenAISecret: someSecret, env.OpenAIBaseURL: "https://models.example.com/v1", env.OpenAIModel: "large",
-		env.PublicURL: "https://agents.example.com", env.Secrets: "perdure/other/", env.RolloverSteps: "5", env.SliceTurns: "1",
+		env.PublicURL: "https://agents.example.com", env.StreamURL: "https://stream.example.com", env.Secrets: "perdure/other/", env.RolloverSteps: "5", env.SliceTurns: "1",
 		env.PurgeAgain: "2", env.AllowPrivate: "1",
 	} {
 		require.Equal(t, want, variables[name], name)
@@ -200,7 +200,22 @@ func TestEnvironmentCarriesWhatWasChosen(t *testing.T) {
 	require.Equal(t, 50, whole(t, f.Properties["ReservedConcurrentExecutions"]))
 	_, f = stackOf(t, defaults).function(t, env.FunctionDrive)
 	require.NotContains(t, f.Properties, "ReservedConcurrentExecutions", "new accounts have little")
-	require.Contains(t, jsonOf(t, at(f.Properties, "Environment", "Variables", env.PublicURL)), "ApiEndpoint")
+}
+
+// TestFunctionsKnowWhereTheWorldFindsThem: all but stream know where streams are,
+// and without an API in front all but api know where that is: it sees it itself,
+// in each request.
+func TestFunctionsKnowWhereTheWorldFindsThem(t *testing.T) {
+	t.Parallel()
+	s := stackOf(t, defaults)
+	for _, name := range env.FunctionNames() {
+		_, f := s.function(t, name)
+		variables := at(f.Properties, "Environment", "Variables")
+		require.Contains(t, jsonOf(t, at(variables, env.PublicURL)), "ApiEndpoint", name)
+		if name != env.FunctionStream {
+			require.Contains(t, jsonOf(t, at(variables, env.StreamURL)), "FunctionUrl", name)
+		}
+	}
 }
 
 func TestReadsAndWritesHaveFunctionsOfTheirOwn(t *testing.T) {

@@ -54,7 +54,7 @@ const (
 // everythingChosen has values of each kind that -c and cdk.json can give.
 func everythingChosen() map[string]any {
 	return map[string]any{
-		keyStack: "other", keyArch: archX86, keyFront: frontURL, keyFrontURL: "https://agents.example.com/",
+		keyStack: "other", keyArch: archX86, keyFront: frontURL, keyFrontURL: "https://agents.example.com/", keyStreamURL: "https://stream.example.com",
 		keyCORSOrigins: "https://console.example.com", keyOpenAISecret: someSecret, keyOpenAIBaseURL: "https://models.example.com/v1",
 		keyOpenAIModel: "large", keyCustomerFunctions: []any{someFunction}, keyReserved: "drive=50, api=20",
 		keyAlarmEmail: "ops@example.com", keyLogDays: 7.0, keyKeep: false, keyXRay: "0", keyRolloverSteps: "5", keySliceTurns: 1.0,

@@ -29,6 +29,8 @@ type Function struct {
 	OpenAIBaseURL, OpenAIModel string
 	// PublicURL is where clients find the API, without a slash at its end.
 	PublicURL string
+	// StreamURL is where clients find streams, without a slash at its end.
+	StreamURL string
 	// Secrets is the prefix of entries that tools may name.
 	Secrets string
 
@@ -51,7 +53,8 @@ func ParseFunction(lookup Lookup, needs ...string) (Function, error) {
 		Inbox: lookup.get(Inbox, ""), Outbox: lookup.get(Outbox, ""), Work: lookup.get(Work, ""),
 		KeySecret: lookup.get(KeySecret, ""), SigningSecret: lookup.get(SigningSecret, ""), OpenAISecret: lookup.get(OpenAISecret, ""),
 		OpenAIBaseURL: lookup.get(OpenAIBaseURL, ""), OpenAIModel: lookup.get(OpenAIModel, DefaultModel),
-		PublicURL: strings.TrimRight(lookup.get(PublicURL, ""), "/"), Secrets: lookup.get(Secrets, ""),
+		PublicURL: strings.TrimRight(lookup.get(PublicURL, ""), "/"), StreamURL: strings.TrimRight(lookup.get(StreamURL, ""), "/"),
+		Secrets:  lookup.get(Secrets, ""),
 		Emulated: isLoopbackURL(lookup.get(AWSEndpointURL, "")),
 	}
 	var errs []error
@@ -65,7 +68,7 @@ func ParseFunction(lookup Lookup, needs ...string) (Function, error) {
 	f.PurgeAgainMs = whole[int64](lookup, PurgeAgain, &errs) * 1000
 	var err error
 	f.AllowPrivate, _, err = lookup.flag(AllowPrivate)
-	errs = append(errs, err, checkURL(OpenAIBaseURL, f.OpenAIBaseURL), checkURL(PublicURL, f.PublicURL))
+	errs = append(errs, err, checkURL(OpenAIBaseURL, f.OpenAIBaseURL), checkURL(PublicURL, f.PublicURL), checkURL(StreamURL, f.StreamURL))
 	return f, errors.Join(errs...)
 }
 
