@@ -42,7 +42,9 @@ type Invoker struct {
 // Open makes an Invoker. It asks nothing of AWS yet.
 func Open(cfg aws.Config) *Invoker {
 	return &Invoker{client: awslambda.NewFromConfig(cfg, func(o *awslambda.Options) {
-		o.Retryer = aws.NopRetryer{}
+		// Both: a number of attempts that all clients are set to would else be
+		// put over the retryer.
+		o.Retryer, o.RetryMaxAttempts = aws.NopRetryer{}, 1
 		if client, ok := o.HTTPClient.(*awshttp.BuildableClient); ok {
 			o.HTTPClient = patient(client)
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
@@ -121,7 +122,12 @@ func TestT36AClientThatLosesPatienceInvokesOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("ItOutlastsEveryFunction", func(t *testing.T) {
 		t.Parallel()
-		o := lambda.Open(config("http://127.0.0.1:1", nil)).Options()
+		// As the clients of a function are set that has short answers in mind.
+		cfg := config("http://127.0.0.1:1", awshttp.NewBuildableClient().WithTimeout(time.Second).WithTransportOptions(func(tr *http.Transport) {
+			tr.ResponseHeaderTimeout = time.Second
+		}))
+		cfg.RetryMaxAttempts = 4
+		o := lambda.Open(cfg).Options()
 		require.Equal(t, 1, o.Retryer.MaxAttempts())
 		client, ok := o.HTTPClient.(*awshttp.BuildableClient)
 		require.True(t, ok)

@@ -52,6 +52,7 @@ func openBucket(cfg aws.Config, name string) *bucket {
 			r.MaxAttempts = attempts
 			r.Backoff = retry.NewExponentialJitterBackoff(backoffMost)
 		}), conflictCode)
+		o.RetryMaxAttempts = attempts // what all clients are set to would be put over it
 		// Every object goes with its SHA-256 and is held against one when it is
 		// read. The SDK's own checksums would be trailers of a chunked body,
 		// which not every server with S3's interface can read.

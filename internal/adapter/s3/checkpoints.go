@@ -17,25 +17,42 @@ const (
 	checkpointMost  = 64 << 20 // bytes of one
 )
 
+// Positions are those of the newest two checkpoints of an incarnation; 0 is
+// none.
+type Positions struct {
+	Inc    string
+	Newest ident.Seq
+	Before ident.Seq
+}
+
+func (p Positions) has(inc string, seq ident.Seq) bool {
+	return p.Inc == inc && seq != 0 && (seq == p.Newest || seq == p.Before)
+}
+
+func (p Positions) seqs() []ident.Seq {
+	return slices.DeleteFunc([]ident.Seq{p.Newest, p.Before}, func(seq ident.Seq) bool { return seq == 0 })
+}
+
 // Pointer remembers where the checkpoints of a session are. What it says is a
 // hint: an object that is not there is passed over, and one that it does not
 // name is deleted with the session.
 type Pointer interface {
-	// Checkpoints returns the incarnation and the positions of a session's
-	// checkpoints, newest first; none, and no error, if there are none.
-	Checkpoints(ctx context.Context, key host.Key) (inc string, seqs []ident.Seq, err error)
-	// SetCheckpoints replaces them.
-	SetCheckpoints(ctx context.Context, key host.Key, inc string, seqs []ident.Seq) error
+	// GetPointer says where a session's checkpoints are; the zero Positions,
+	// and no error, if it has none.
+	GetPointer(ctx context.Context, key host.Key) (Positions, error)
+	// PutPointer notes a checkpoint that has been written, and returns what was
+	// noted before and what is now. It never goes back to an older one.
+	PutPointer(ctx context.Context, key host.Key, inc string, seq ident.Seq) (was, now Positions, err error)
 }
 
 // where are the checkpoints of a session, newest first.
 func (s *Store) where(ctx context.Context, key host.Key) (inc string, seqs []ident.Seq, err error) {
 	if s.pointer != nil {
-		inc, seqs, err = s.pointer.Checkpoints(ctx, key)
+		p, err := s.pointer.GetPointer(ctx, key)
 		if err != nil {
 			return "", nil, fmt.Errorf("checkpoints: %w", err)
 		}
-		return inc, seqs, nil
+		return p.Inc, p.seqs(), nil
 	}
 	inc, err = s.inc(ctx, key)
 	if errors.Is(err, host.ErrNotFound) {
@@ -67,7 +84,7 @@ func (s *Store) listCheckpoints(ctx context.Context, key host.Key, inc string) (
 }
 
 // PutCheckpoint implements host.Checkpoints. The object goes first, so that
-// the pointer never names what is not there yet; what falls out goes last.
+// nothing points to what is not there yet; what has fallen out goes last.
 func (s *Store) PutCheckpoint(ctx context.Context, key host.Key, c host.Checkpoint) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("put checkpoint: %w", err)
@@ -76,30 +93,48 @@ func (s *Store) PutCheckpoint(ctx context.Context, key host.Key, c host.Checkpoi
 	if err != nil {
 		return err
 	}
-	inc, seqs, err := s.where(ctx, key)
-	if err != nil {
-		return err
-	}
-	if inc != c.Inc {
-		seqs = nil // of a session that is gone, or not seen yet
-	}
-	if len(seqs) > 0 && c.Seq < seqs[0] {
-		return nil
-	}
 	if err := s.bucket.put(ctx, checkpointKey(prefix, c.Seq), c.Data, condition{}, nil); err != nil {
 		return err
 	}
-	seqs = slices.DeleteFunc(seqs, func(old ident.Seq) bool { return old == c.Seq })
-	seqs = slices.Insert(seqs, 0, c.Seq)
-	kept := seqs[:min(len(seqs), checkpointsKept)]
-	if s.pointer != nil {
-		if err := s.pointer.SetCheckpoints(ctx, key, c.Inc, kept); err != nil {
-			return fmt.Errorf("put checkpoint: %w", err)
-		}
+	old, err := s.fallen(ctx, key, c)
+	if err != nil {
+		return err
 	}
-	return each(seqs[len(kept):], func(old *ident.Seq) error {
-		return s.bucket.remove(ctx, checkpointKey(prefix, *old), condition{})
-	})
+	return each(old, func(name *string) error { return s.bucket.remove(ctx, *name, condition{}) })
+}
+
+// fallen are the keys of checkpoints that are not among those kept, now that one
+// has been written: perhaps that one.
+func (s *Store) fallen(ctx context.Context, key host.Key, c host.Checkpoint) (names []string, err error) {
+	prefix, err := checkpointPrefix(key, c.Inc)
+	if err != nil {
+		return nil, err
+	}
+	var old []ident.Seq
+	if s.pointer == nil {
+		seqs, err := s.listCheckpoints(ctx, key, c.Inc)
+		if err != nil {
+			return nil, err
+		}
+		if len(seqs) > 0 && seqs[0] > c.Seq {
+			seqs = slices.DeleteFunc(seqs, func(seq ident.Seq) bool { return seq == c.Seq })
+			old = append(old, c.Seq)
+		}
+		old = append(old, seqs[min(len(seqs), checkpointsKept):]...)
+	} else {
+		was, now, err := s.pointer.PutPointer(ctx, key, c.Inc, c.Seq)
+		if err != nil {
+			return nil, fmt.Errorf("put checkpoint: %w", err)
+		}
+		if was.Inc == c.Inc {
+			old = was.seqs() // an earlier session's go with it
+		}
+		old = slices.DeleteFunc(append(old, c.Seq), func(seq ident.Seq) bool { return now.has(c.Inc, seq) })
+	}
+	for _, seq := range old {
+		names = append(names, checkpointKey(prefix, seq))
+	}
+	return names, nil
 }
 
 // LatestCheckpoints implements host.Checkpoints.

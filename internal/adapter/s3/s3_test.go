@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,7 +66,7 @@ type heads struct {
 
 	mu      sync.Mutex
 	heads   map[host.Key]host.Head
-	pointed map[host.Key]pointed
+	pointed map[host.Key]s3.Positions
 	reads   int
 	// purge deletes what lies beside the log, as whoever deletes a session does.
 	purge func(context.Context, host.Key, string) error
@@ -108,23 +107,26 @@ func (h *heads) Delete(ctx context.Context, key host.Key, inc string) error {
 	return nil
 }
 
-// Checkpoints and SetCheckpoints make it a pointer, as a log is.
-func (h *heads) Checkpoints(_ context.Context, key host.Key) (string, []ident.Seq, error) {
+// GetPointer and PutPointer make it a pointer, as a log is.
+func (h *heads) GetPointer(_ context.Context, key host.Key) (s3.Positions, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.pointed[key].inc, slices.Clone(h.pointed[key].seqs), nil
+	return h.pointed[key], nil
 }
 
-func (h *heads) SetCheckpoints(_ context.Context, key host.Key, inc string, seqs []ident.Seq) error {
+func (h *heads) PutPointer(_ context.Context, key host.Key, inc string, seq ident.Seq) (was, now s3.Positions, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.pointed[key] = pointed{inc, slices.Clone(seqs)}
-	return nil
-}
-
-type pointed struct {
-	inc  string
-	seqs []ident.Seq
+	was = h.pointed[key]
+	now = was
+	switch {
+	case was.Inc < inc:
+		now = s3.Positions{Inc: inc, Newest: seq}
+	case was.Inc == inc && seq > was.Newest:
+		now = s3.Positions{Inc: inc, Newest: seq, Before: was.Newest}
+	}
+	h.pointed[key] = now
+	return was, now, nil
 }
 
 // world is a store over an empty bucket.
@@ -145,7 +147,7 @@ func newWorld(t *testing.T, pointing bool) *world {
 
 func newWorldAt(t *testing.T, cfg aws.Config, bucket string, pointing bool) *world {
 	t.Helper()
-	w := &world{log: &heads{heads: map[host.Key]host.Head{}, pointed: map[host.Key]pointed{}}, cfg: cfg}
+	w := &world{log: &heads{heads: map[host.Key]host.Head{}, pointed: map[host.Key]s3.Positions{}}, cfg: cfg}
 	w.options = s3.Options{Bucket: bucket, Log: w.log}
 	if pointing {
 		w.options.Pointer = w.log
