@@ -162,11 +162,16 @@ build/functions: ## build all functions into bin/functions (ARCH=arm64|x86_64)
 
 .PHONY: synth
 synth: build/functions $(NODE) ## write the stack's template to .cache/cdk.out (ARCH=, CONTEXT="-c …")
-	@$(CDK) synth --quiet $(CDK_CONTEXT)
+	@$(CDK) synth --quiet $(CDK_CONTEXT) && echo "the template is in .cache/cdk.out"
+
+.PHONY: bootstrap
+bootstrap: $(NODE) ## prepare an account and region for the CDK: once, before the first deploy
+	@test -d bin/functions || $(MAKE) build/functions
+	@$(CDK) bootstrap $(CDK_CONTEXT)
 
 .PHONY: deploy
-deploy: build/functions $(NODE) ## deploy the stack and print its outputs (ARCH=, CONTEXT="-c …")
-	@$(CDK) deploy $(CDK_CONTEXT) --require-approval $(if $(CI),never,broadening)
+deploy: build/functions $(NODE) ## deploy the stack, print its outputs and write them to .cache/outputs.json (ARCH=, CONTEXT="-c …")
+	@$(CDK) deploy $(CDK_CONTEXT) --outputs-file .cache/outputs.json --require-approval $(if $(CI),never,broadening)
 
 .PHONY: destroy
 destroy: $(NODE) ## remove the stack; its table and bucket stay unless it was deployed with -c keep=0

@@ -75,8 +75,8 @@ func newFunctions(scope constructs.Construct, id string, props functionsProps) f
 	}
 	f.Read = with("Read", specRead, look...)
 	f.Inbox = with("Inbox", specInbox, admit()...)
-	f.Drive = with("Drive", specDrive, admit(g.callOut(), g.deleteBlobs())...)
-	f.Tool = with("Tool", specTool, admit(g.callOut(), g.deleteBlobs(), g.invokeCustomers())...)
+	f.Drive = with("Drive", specDrive, admit(g.callTools(), g.callModels(), g.deleteBlobs())...)
+	f.Tool = with("Tool", specTool, admit(g.callTools(), g.deleteBlobs())...)
 	f.Park = with("Park", specPark, g.readTable(), g.writeTable(), g.readBlobs(), g.wake())
 	f.Deliver = with("Deliver", specDeliver, g.deliver())
 	f.Sweep = with("Sweep", specSweep, g.readTable(), g.writeTable(), g.readBlobs(), g.deleteBlobs(), g.wake(), g.stop(), g.send())

@@ -48,7 +48,7 @@ func (g grants) readTable() statements {
 
 // watch says that somebody is looking, so that drives write live frames.
 func (g grants) watch() statements {
-	return statements{allow([]*string{g.Table.TableArn()}, "dynamodb:PutItem", "dynamodb:UpdateItem")}
+	return statements{allow([]*string{g.Table.TableArn()}, "dynamodb:PutItem")}
 }
 
 // writeTable is what commits and deletions need; transactions are allowed by the
@@ -113,22 +113,23 @@ func (g grants) sign() statements {
 	return statements{allow([]*string{g.Secrets.Signing.SecretArn()}, "secretsmanager:GetSecretValue")}
 }
 
-// callOut is for who speaks to providers, tools and webhooks.
-func (g grants) callOut() statements {
-	resources := []*string{g.Stack.FormatArn(&awscdk.ArnComponents{
+// callTools is for who calls tools: secrets under the prefix, and the functions
+// of customers that were named.
+func (g grants) callTools() statements {
+	list := statements{allow([]*string{g.Stack.FormatArn(&awscdk.ArnComponents{
 		Service: jsii.String("secretsmanager"), Resource: jsii.String("secret"),
 		ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: jsii.String(g.ToolSecrets + "*"),
-	})}
-	if g.OpenAISecret != "" {
-		resources = append(resources, &g.OpenAISecret)
+	})}, "secretsmanager:GetSecretValue")}
+	if len(g.CustomerFunctions) > 0 {
+		list = append(list, allow(*jsii.Strings(g.CustomerFunctions...), "lambda:InvokeFunction"))
 	}
-	return statements{allow(resources, "secretsmanager:GetSecretValue")}
+	return list
 }
 
-// invokeCustomers is empty where no function of a customer was named.
-func (g grants) invokeCustomers() statements {
-	if len(g.CustomerFunctions) == 0 {
+// callModels is empty where the stack has no provider of its own.
+func (g grants) callModels() statements {
+	if g.OpenAISecret == "" {
 		return nil
 	}
-	return statements{allow(*jsii.Strings(g.CustomerFunctions...), "lambda:InvokeFunction")}
+	return statements{allow([]*string{&g.OpenAISecret}, "secretsmanager:GetSecretValue")}
 }
