@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/perdure/perdure/core/ident"
+	"github.com/perdure/perdure/internal/adapter/gosched"
 	"github.com/perdure/perdure/internal/adapter/memory"
 	"github.com/perdure/perdure/internal/adapter/scripted"
 	"github.com/perdure/perdure/internal/api"
@@ -277,6 +278,33 @@ func TestAStreamWithoutFramesHasEvents(t *testing.T) {
 	open()
 	f.until("run.completed")
 	require.NotContains(t, f.names, "delta")
+}
+
+// A process that only serves hears of what another one drives.
+func TestAStreamOfWhatIsDrivenElsewhere(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("s1")
+	engine := host.New(host.Deps{Log: w.store, Blobs: w.store, Checkpoints: w.store, Stash: w.store, Sched: gosched.New(), Keys: w.deps.Keys}, host.Options{AdmitOnly: true})
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	require.NoError(t, engine.Start(ctx))
+	d := w.deps
+	d.Engine, d.Stash, d.Streams.Live = engine, w.store, w.hub
+	serves := &world{t: t, Handler: api.New(d)}
+	f := serves.follow(serves.listening(), "/v1/sessions/s1/stream")
+	f.until("session.opened")
+	begun, open := w.gated("s1", scripted.Step{Text: "one two three four"})
+	w.call("POST", "/v1/sessions/s1/runs", m{"input": "count"}).is(202, nil)
+	<-begun
+	for f.parts["text"] != "one two " {
+		_, ok := f.next()
+		require.True(t, ok)
+	}
+	require.Equal(t, "turn.requested", f.events[len(f.events)-1].Kind, "a delta before its turn")
+	open()
+	f.until("run.completed")
+	require.Equal(t, upTo(w.session("s1").Head), f.seqs())
 }
 
 func TestArgumentsAreStreamedByCall(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package dynamo keeps sessions in one DynamoDB table: host.Log and host.Stash
-// of the deployment on AWS, documents of a tenant, and the pointer to a
-// session's newest checkpoints.
+// of the deployment on AWS, documents of a tenant, the pointer to a session's
+// newest checkpoints, and, while somebody watches, what turns in flight say.
 //
 // A commit is one conditional write: the head alone, or a transaction of the
 // head, the batch at its first position, and the rows. Blobs are written before
@@ -8,8 +8,8 @@
 // read strongly; lists come from indexes, and are hints. Meter counts request
 // units by AWS's rules; Schema says what the table looks like.
 //
-// It creates no table, keeps nothing in memory between calls, and knows nothing
-// of what is in events and rows. It may import the standard library,
+// It creates no table, keeps nothing in memory between calls but live frames,
+// and knows nothing of what is in events and rows. It may import the standard library,
 // aws-sdk-go-v2 and smithy-go, core/ident and internal/host.
 package dynamo
 
@@ -45,10 +45,7 @@ type API interface {
 // which request may be sent again and how a landed one is recognised; retries
 // of two layers would multiply.
 func NewClient(cfg aws.Config, more ...func(*dynamodb.Options)) *dynamodb.Client {
-	once := func(o *dynamodb.Options) {
-		o.Retryer = aws.NopRetryer{}
-		o.RetryMaxAttempts = 1
-	}
+	once := func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 	return dynamodb.NewFromConfig(cfg, append([]func(*dynamodb.Options){once}, more...)...)
 }
 
