@@ -2,9 +2,11 @@ package cloud
 
 import (
 	"context"
+	"errors"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/adapter/sfn"
+	"github.com/perdure/perdure/internal/host"
 )
 
 // Drive does one slice of an activation's work: the event of the states Model
@@ -47,7 +49,11 @@ func (f *Function) Tool(ctx context.Context, request string, event []byte) error
 			return err
 		}
 		step.Until = cutOff(ctx, p.sched.Now())
-		return p.engine.RunCall(ctx, step, call)
+		err = p.engine.RunCall(ctx, step, call)
+		if rej, ok := errors.AsType[*host.Rejection](err); ok && rej.Code == host.CodeNotFound {
+			return nil // the session is gone, and the call with it
+		}
+		return err
 	})
 }
 

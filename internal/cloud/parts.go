@@ -129,15 +129,12 @@ const (
 	// lookMs is between looks for a tool that a call waits for. Each is a park
 	// and a wake, which cost.
 	lookMs = 60 * ident.Second
-	// inSliceMs is the longest deadline of a tool that runs within a slice; what
-	// may take longer has a function of its own.
-	inSliceMs = 10 * ident.Second
 )
 
 // options are the engine's, by role.
-func (f *Function) options(set env.Function) host.Options {
+func (f *Function) options(p *parts) host.Options {
 	o := host.Options{
-		LookMs: lookMs, SliceTurns: set.SliceTurns, RolloverSteps: set.RolloverSteps, PurgeAgainMs: set.PurgeAgainMs, Elsewhere: elsewhere,
+		LookMs: lookMs, SliceTurns: p.set.SliceTurns, RolloverSteps: p.set.RolloverSteps, PurgeAgainMs: p.set.PurgeAgainMs, Elsewhere: p.elsewhere,
 	}
 	switch f.cfg.Role {
 	case env.FunctionDrive:
@@ -150,16 +147,19 @@ func (f *Function) options(set env.Function) host.Options {
 	return o
 }
 
-// elsewhere says that a tool's calls run in the function tool.
-func elsewhere(def session.ToolDef) bool {
-	return def.Class == session.ClassInline && def.DeadlineMs > inSliceMs
+// elsewhere says that a tool's calls run in the function tool: those of
+// customers' functions, which may take long, and which that one alone may invoke.
+// The server's own tools are expected to answer within seconds, whatever their
+// deadline is, and a step of the machine costs more than they do.
+func (p *parts) elsewhere(def session.ToolDef) bool {
+	return def.Class == session.ClassInline && !p.tools.Builtin(def.Name)
 }
 
 func (f *Function) assembleEngine(p *parts) (err error) {
 	p.models = &models{set: p.set, secrets: p.secrets, log: f.log, calls: f.cfg.Role == env.FunctionDrive}
 	p.tools, err = wiring.NewTools(wiring.ToolsConfig{
 		Settings: p.settings, Workspaces: p.ports.Workspaces, Guard: guard(p.set), Secret: p.secret, Now: p.sched.Now,
-		URL: func() string { return p.set.PublicURL },
+		URL: func() string { return p.set.PublicURL }, Functions: p.ports.Functions, Queues: outbox{p}, WorkQueue: p.set.Work,
 		OnPanic: func(tool string, value any, stack []byte) {
 			f.panicked(f.life, "a tool panicked", value, stack, "tool", tool)
 		},
@@ -171,7 +171,7 @@ func (f *Function) assembleEngine(p *parts) (err error) {
 		Log: p.ports.Log, Blobs: p.ports.Blobs, Checkpoints: p.ports.Checkpoints, Stash: p.ports.Stash, Frames: p.ports.Frames,
 		Models: p.models, Tools: p.tools.Registry, Sched: p.sched, Waker: p.ports.Waker, Keys: p.signing.promises,
 		Purge: p.purge, Report: f.report(wiring.NewReporter(f.log).Report),
-	}, f.options(p.set))
+	}, f.options(p))
 	// The engine's tasks outlive the invocation that started them: the next one
 	// finds the session in hand.
 	return p.engine.Start(f.life)

@@ -6,6 +6,7 @@ import (
 	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/internal/host"
 	"github.com/perdure/perdure/internal/tool/files"
+	"github.com/perdure/perdure/internal/tool/lambda"
 )
 
 // Ports are the adapters that a function works with.
@@ -24,6 +25,8 @@ type Ports struct {
 
 	Secrets Secrets
 	Queues  Queues
+	// Functions invokes those of customers.
+	Functions Functions
 }
 
 // Connect makes the adapters. It asks nothing of AWS yet, so that it is quick
@@ -42,3 +45,6 @@ type Queues interface {
 	// Send puts a message in a queue. It is there when it returns.
 	Send(ctx context.Context, url, body string) error
 }
+
+// Functions invokes functions, as internal/tool/lambda asks for it.
+type Functions = lambda.Invoker

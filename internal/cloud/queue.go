@@ -8,6 +8,7 @@ import (
 
 	"github.com/perdure/perdure/internal/cloud/inbox"
 	"github.com/perdure/perdure/internal/env"
+	"github.com/perdure/perdure/internal/host"
 )
 
 // Message is one delivery of a queue's message.
@@ -56,7 +57,7 @@ var errItem = errors.New("not an item that this build delivers")
 // deliverers are what each kind of item is done with.
 func (p *parts) deliverers() map[string]func(ctx context.Context, body string) error {
 	return map[string]func(context.Context, string) error{
-		"work": p.deliverWork,
+		kindWork: p.deliverWork,
 	}
 }
 
@@ -89,26 +90,55 @@ func (f *Function) Deliver(ctx context.Context, request string, batch []Message)
 	return failed, err
 }
 
-// work is an item for a queue that outside workers take calls from.
+// kindWork is a call for outside workers.
+const kindWork = "work"
+
+// work is an item for the queue that outside workers take calls from.
 type work struct {
 	item
 
-	// Queue is the work queue's name; empty is the stack's own.
+	// Queue is the work queue's URL; empty is the stack's own, and there is no
+	// other.
 	Queue string `json:"queue,omitempty"`
-	// Body is what the workers get, as it is.
+	// Body is what the workers get: the text of a string, anything else as it
+	// is.
 	Body json.RawMessage `json:"body"`
 }
 
-// ownQueue is the name of the stack's own work queue.
-const ownQueue = "work"
+// outbox is the queue.Sender of tools. A call for outside workers leaves through
+// the outbox, like all that leaves a session: what cannot be delivered is tried
+// again there, and then kept where an operator sees it.
+type outbox struct{ *parts }
+
+// Send implements queue.Sender.
+func (o outbox) Send(ctx context.Context, url, body string) error {
+	if url != o.set.Work {
+		return &host.Fault{Class: host.ClassAccess, Message: "this stack sends calls to its own work queue alone: leave queue out of the tool's definition"}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	message, err := json.Marshal(work{item: item{V: deliverVersion, Kind: kindWork}, Body: text})
+	if err != nil {
+		return err
+	}
+	return o.ports.Queues.Send(ctx, o.set.Outbox, string(message))
+}
 
 func (p *parts) deliverWork(ctx context.Context, body string) error {
 	var w work
 	if err := json.Unmarshal([]byte(body), &w); err != nil || len(w.Body) == 0 {
 		return fmt.Errorf("%w: work without a body", errItem)
 	}
-	if w.Queue != "" && w.Queue != ownQueue {
+	if w.Queue != "" && w.Queue != p.set.Work {
 		return fmt.Errorf("%w: work for a queue that the stack does not have", errItem)
 	}
-	return p.ports.Queues.Send(ctx, p.set.Work, string(w.Body))
+	text := string(w.Body)
+	if w.Body[0] == '"' {
+		if err := json.Unmarshal(w.Body, &text); err != nil {
+			return fmt.Errorf("%w: work without a body", errItem)
+		}
+	}
+	return p.ports.Queues.Send(ctx, p.set.Work, text)
 }

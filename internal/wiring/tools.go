@@ -48,6 +48,13 @@ type Tools struct {
 	Registry *tool.Registry
 	// Store keeps the definitions of those outside.
 	Store api.ToolStore
+
+	builtin []tool.Spec
+}
+
+// Builtin says whether a tool is the server's own.
+func (t *Tools) Builtin(name string) bool {
+	return slices.ContainsFunc(t.builtin, func(s tool.Spec) bool { return s.Name == name })
 }
 
 // NewTools puts them together.
@@ -60,7 +67,7 @@ func NewTools(cfg ToolsConfig) (*Tools, error) {
 	}
 	registry.OnPanic = cfg.OnPanic
 	store := &toolStore{settings: cfg.Settings, builtin: slices.Concat(builtin...), serves: slices.Sorted(maps.Keys(reached))}
-	return &Tools{Registry: registry, Store: store}, nil
+	return &Tools{Registry: registry, Store: store, builtin: store.builtin}, nil
 }
 
 // reach is what makes the tools of a definition, by its target. Only what a

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
 
 	"github.com/perdure/perdure/internal/adapter/dynamo"
+	"github.com/perdure/perdure/internal/adapter/lambda"
 	"github.com/perdure/perdure/internal/adapter/s3"
 	"github.com/perdure/perdure/internal/adapter/secrets"
 	"github.com/perdure/perdure/internal/adapter/sfn"
@@ -63,7 +64,7 @@ func connect(ctx context.Context, set env.Function) (cloud.Ports, error) {
 	if err != nil {
 		return cloud.Ports{}, err
 	}
-	p := cloud.Ports{Secrets: secrets.New(cfg), Queues: sqs.New(cfg)}
+	p := cloud.Ports{Secrets: secrets.New(cfg), Queues: sqs.New(cfg), Functions: lambda.Open(cfg)}
 	if set.Table == "" || set.Bucket == "" || set.Machine == "" {
 		return p, nil // this function has none of them; cloud knows which needs what
 	}
@@ -72,7 +73,7 @@ func connect(ctx context.Context, set env.Function) (cloud.Ports, error) {
 		return p, fmt.Errorf("%s: %w", env.Machine, err)
 	}
 	table := dynamo.New(dynamo.NewClient(cfg), set.Table, dynamo.Options{})
-	store, err := s3.Open(cfg, s3.Options{Bucket: set.Bucket, Log: table})
+	store, err := s3.Open(cfg, s3.Options{Bucket: set.Bucket, Log: table, Pointer: cloud.Pointer(table)})
 	if err != nil {
 		return p, err
 	}
