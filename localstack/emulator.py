@@ -133,6 +133,7 @@ def become(args, python):
         "AWS_ENDPOINT_URL": f"http://{HOST}:{port}",
         "BIND_HOST": HOST,
         "GATEWAY_PORT": str(port),
+        "MINISTACK_EDITION": "perdure",
         "MINISTACK_REGION": "us-east-1",
         "S3_DATA_DIR": os.path.join(data, "s3"),
         "STATE_DIR": os.path.join(data, "state"),
@@ -272,11 +273,25 @@ def read_up():
         running = json.loads(read(UP))
     except (OSError, ValueError):
         return None
-    seen = subprocess.run(["ps", "-o", "command=", "-p", str(running["pid"])], stdout=subprocess.PIPE, text=True).stdout
-    return running if os.path.basename(__file__) in seen else None
+    return running if os.path.basename(__file__) in command(running["pid"]) else None
+
+
+def command(pid):
+    """Returns the command line of a process. A bare Debian has no ps, and macOS no /proc."""
+    if os.path.exists("/proc/self/cmdline"):
+        with contextlib.suppress(OSError):
+            return read(f"/proc/{pid}/cmdline")
+        return ""
+    return subprocess.run(["ps", "-o", "command=", "-p", str(pid)], stdout=subprocess.PIPE, text=True).stdout
 
 
 def alive(pid):
+    """Says whether a process runs. One that has ended and that its parent has not looked at does not."""
+    if os.path.exists("/proc/self/stat"):
+        try:
+            return read(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[0] != "Z"
+        except OSError:
+            return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

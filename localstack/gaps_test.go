@@ -153,6 +153,7 @@ func gaps() []question {
 			return failure == "Lambda.TooManyRequestsException"
 		}},
 		{"start-again", startAgain},
+		{"url-streams", urlStreams},
 		{"execution-names", executionNames},
 		{"input-sizes", inputSizes},
 	}

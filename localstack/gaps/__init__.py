@@ -43,4 +43,4 @@ def close(leave=()):
 
 def load():
     """Fills KNOWN. It is not done by importing this package, which needs no MiniStack."""
-    from . import apis, lambdas, stepfunctions  # noqa: F401
+    from . import apis, lambdas, stepfunctions, streams  # noqa: F401

@@ -134,7 +134,7 @@ func open(ctx context.Context, at Target, name string) (*Stack, error) {
 		s.Outputs = outputs
 	}
 	s.API = strings.TrimRight(s.Outputs["ApiUrl"], "/")
-	if s.Stream, err = at.reach(s.Outputs["StreamUrl"]); err != nil {
+	if s.Stream, err = at.Reach(s.Outputs["StreamUrl"]); err != nil {
 		return nil, err
 	}
 	secret := s.Outputs["AdminKeySecret"]
@@ -153,9 +153,9 @@ func open(ctx context.Context, at Target, name string) (*Stack, error) {
 	return s, nil
 }
 
-// reach turns the address that a function would have on AWS into the one that it
+// Reach turns the address that a function would have on AWS into the one that it
 // has on the target.
-func (t Target) reach(address string) (string, error) {
+func (t Target) Reach(address string) (string, error) {
 	at, err := url.Parse(strings.TrimRight(address, "/"))
 	if err != nil {
 		return "", err

@@ -159,41 +159,40 @@ var (
 		Name: "AWS", Conflicts: true, Throttling: true, StaleIndexes: true, StateLimits: true, HistoryLimits: true, MapHistory: true,
 		Validation: true, Streams: true, FIFOGroups: true, HTTPLimits: true, Permissions: true, Arch: "arm64",
 	}
-	emulated = Capabilities{Name: "the emulator", Arch: runtime.GOARCH}
+	emulated = Capabilities{Name: "the emulator", StateLimits: true, Streams: true, FIFOGroups: true, HTTPLimits: true, Arch: runtime.GOARCH}
 	// LocalStack's free edition.
 	localstack = Capabilities{Name: "LocalStack", StateLimits: true, MapHistory: true, Arch: runtime.GOARCH}
-	// Of others nothing is taken for granted.
+	// Of others nothing is taken for granted, MiniStack as it comes among them.
 	other = Capabilities{Name: "the endpoint", Arch: runtime.GOARCH}
 )
 
 // recognise asks an endpoint what it is.
 func recognise(ctx context.Context, endpoint string) (Capabilities, error) {
-	for _, kind := range []struct {
-		path string
-		can  Capabilities
-	}{{"/_ministack/health", emulated}, {"/_localstack/info", localstack}} {
-		if is, err := answers(ctx, endpoint+kind.path); err != nil || is {
-			return kind.can, err
-		}
-	}
-	return other, nil
-}
-
-// answers says whether a URL answers with JSON.
-func answers(ctx context.Context, url string) (bool, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/_localstack/health", http.NoBody)
 	if err != nil {
-		return false, err
+		return other, err
 	}
 	client := HTTP()
 	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
 	if err != nil {
-		return false, fmt.Errorf("nothing answers at the endpoint that %s names: %w", env.AWSEndpoint, err)
+		return other, fmt.Errorf("nothing answers at the endpoint that %s names: %w", env.AWSEndpoint, err)
 	}
 	defer response.Body.Close()
-	var said map[string]any
-	return response.StatusCode == http.StatusOK && json.NewDecoder(response.Body).Decode(&said) == nil, nil
+	var said struct {
+		Edition string `json:"edition"`
+	}
+	if json.NewDecoder(response.Body).Decode(&said) != nil {
+		return other, nil
+	}
+	switch said.Edition {
+	case "perdure": // by localstack/emulator.py
+		return emulated, nil
+	case "community", "pro", "enterprise":
+		return localstack, nil
+	default:
+		return other, nil
+	}
 }
 
 // need stops a test for want of something on this machine.
