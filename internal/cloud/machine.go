@@ -3,6 +3,7 @@ package cloud
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/adapter/sfn"
@@ -19,6 +20,7 @@ func (f *Function) Drive(ctx context.Context, request string, event []byte) (dat
 		}
 		step.Until = cutOff(ctx, p.sched.Now())
 		next, err := p.engine.Drive(ctx, step)
+		f.drain(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -26,6 +28,20 @@ func (f *Function) Drive(ctx context.Context, request string, event []byte) (dat
 		return err
 	})
 	return data, err
+}
+
+// drainWithin is what ending live frames may take. They are best effort.
+const drainWithin = time.Second
+
+func (f *Function) drain(ctx context.Context, p *parts) {
+	if p.ports.Drain == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, drainWithin)
+	defer cancel()
+	if err := p.ports.Drain(ctx); err != nil {
+		f.log.WarnContext(ctx, "live frames are left behind, and expire", "error", err)
+	}
 }
 
 // Park registers the task token of an activation that waits. What it answers

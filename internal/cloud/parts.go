@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/core/session"
@@ -131,17 +132,18 @@ const (
 	lookMs = 60 * ident.Second
 )
 
+// streamFor is how long a stream lasts before its client is asked to come again:
+// less than a function may run.
+const streamFor = 14 * time.Minute
+
 // options are the engine's, by role.
 func (f *Function) options(p *parts) host.Options {
 	o := host.Options{
 		LookMs: lookMs, SliceTurns: p.set.SliceTurns, RolloverSteps: p.set.RolloverSteps, PurgeAgainMs: p.set.PurgeAgainMs, Elsewhere: p.elsewhere,
 	}
-	switch f.cfg.Role {
-	case env.FunctionDrive:
+	if f.cfg.Role == env.FunctionDrive {
 		o.Sliced, o.WatchMs = true, watchMs
-	case env.FunctionTool:
-		o.AdmitOnly, o.WatchMs = true, watchMs
-	default:
+	} else {
 		o.AdmitOnly = true
 	}
 	return o
@@ -221,6 +223,7 @@ func (f *Function) assembleAPI(p *parts, r role) {
 		Guard: api.Guard{Hosts: []string{"*"}}, Ready: p.ready,
 		KeyHint: "the admin's key is in the Secrets Manager entry that the stack's outputs name",
 		Version: f.cfg.Version, Log: f.log,
+		Streams: api.Streams{Live: p.ports.Live, URL: p.set.StreamURL, For: streamFor},
 	})
 	if f.cfg.Role == env.FunctionInbox {
 		p.inbox = inbox.New(inbox.Deps{API: p.handler, Sessions: p.engine, Body: p.ports.Blobs.GetBlob, Log: f.log})

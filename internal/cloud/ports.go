@@ -19,9 +19,12 @@ type Ports struct {
 	Workspaces  files.Workspaces
 	// Purge removes the objects of a deleted session.
 	Purge func(ctx context.Context, key host.Key, inc string) error
-	// Frames and Live carry what turns in flight say; nil has none.
+	// Frames and Live carry what turns in flight say; nil has none. Drain ends
+	// what Frames has under way: a process that is frozen between invocations
+	// must have nothing half sent.
 	Frames host.Frames
 	Live   host.LiveFrames
+	Drain  func(ctx context.Context) error
 
 	Secrets Secrets
 	Queues  Queues

@@ -83,5 +83,7 @@ func connect(ctx context.Context, set env.Function) (cloud.Ports, error) {
 	}
 	p.Log, p.Blobs, p.Checkpoints, p.Stash = store, store, store, table
 	p.Waker, p.Workspaces, p.Purge = waker, workspaces, store.Purge
+	frames := dynamo.NewFrames(table, dynamo.FramesOptions{})
+	p.Frames, p.Drain, p.Live = frames, frames.Drain, dynamo.NewLive(table, dynamo.LiveOptions{})
 	return p, nil
 }

@@ -34,14 +34,19 @@ type deployed struct {
 	inbox *sqs.Inbox
 }
 
-// stacked finds the stack. A message that failed is delivered again after as long
-// as it is invisible: the test takes that from minutes to a second, and gives it
-// back.
 func stacked(t *testing.T) *deployed {
 	t.Helper()
 	stack := target.Deployed(t)
 	d := &deployed{t: t, stack: stack, queue: awssqs.NewFromConfig(stack.Config), url: stack.Outputs["InboxUrl"]}
 	d.inbox = sqs.NewInbox(stack.Config, d.url, nil)
+	return d
+}
+
+// hurry has messages that failed delivered again after a second. It is minutes
+// else, and afterwards.
+func (d *deployed) hurry() {
+	t := d.t
+	t.Helper()
 	const name = string(types.QueueAttributeNameVisibilityTimeout)
 	old := d.attribute(types.QueueAttributeNameVisibilityTimeout)
 	set := func(ctx context.Context, to string) {
@@ -50,7 +55,6 @@ func stacked(t *testing.T) *deployed {
 	}
 	set(t.Context(), "1")
 	t.Cleanup(func() { set(context.WithoutCancel(t.Context()), old) })
-	return d
 }
 
 func (d *deployed) attribute(name types.QueueAttributeName) string {
@@ -91,18 +95,26 @@ func (d *deployed) send(key host.Key, text string) {
 
 type fed struct {
 	Kind string
-	Data struct{ ID, Source, Code string }
+	Data struct {
+		ID, Source, Code string
+		Input            []struct{ Text string }
+	}
 }
 
+func (e fed) asks(text string) bool {
+	return e.Kind == "run.accepted" && e.Data.Input[0].Text == text
+}
+
+func completed(e fed) bool { return e.Kind == "run.completed" }
+
 // until waits for an event of a session, and returns all up to then.
-func (d *deployed) until(key host.Key, kind string) []fed {
+func (d *deployed) until(key host.Key, is func(fed) bool) []fed {
 	d.t.Helper()
 	var page struct{ Events []fed }
-	is := func(e fed) bool { return e.Kind == kind }
 	require.Eventually(d.t, func() bool {
 		d.api(http.MethodGet, "/v1/sessions/"+string(key.Session)+"/events?limit=512", "", &page)
 		return slices.ContainsFunc(page.Events, is)
-	}, stackPatience, 200*time.Millisecond, "no %s comes", kind)
+	}, stackPatience, 200*time.Millisecond)
 	return page.Events
 }
 
@@ -112,6 +124,7 @@ func (d *deployed) until(key host.Key, kind string) []fed {
 func TestT79APoisonedCommandOnTheStack(t *testing.T) {
 	t.Parallel()
 	d := stacked(t)
+	d.hurry()
 	a, b := d.open(), d.open()
 	group := sqs.GroupID(a)
 	poison, err := d.queue.SendMessage(t.Context(), &awssqs.SendMessageInput{
@@ -121,12 +134,13 @@ func TestT79APoisonedCommandOnTheStack(t *testing.T) {
 	require.NoError(t, err)
 	d.send(a, "go on")
 	d.send(b, "hello")
-	d.until(b, "run.completed")
-	events := d.until(a, "run.completed")
+	d.until(b, completed)
+	events := d.until(a, completed)
 	dead := slices.IndexFunc(events, func(e fed) bool { return e.Kind == "command.dead" })
 	require.GreaterOrEqual(t, dead, 0, "%+v", events)
-	require.Equal(t, fed{Kind: "command.dead", Data: struct{ ID, Source, Code string }{*poison.MessageId, "inbox", "malformed"}}, events[dead])
-	require.Less(t, dead, slices.IndexFunc(events, func(e fed) bool { return e.Kind == "run.accepted" }), "the next command waits until the poison is given up")
+	got := events[dead].Data
+	require.Equal(t, []string{*poison.MessageId, "inbox", "malformed"}, []string{got.ID, got.Source, got.Code})
+	require.Less(t, dead, slices.IndexFunc(events, func(e fed) bool { return e.asks("go on") }), "the next command waits until the poison is given up")
 
 	var redrive struct{ DeadLetterTargetArn string }
 	require.NoError(t, json.Unmarshal([]byte(d.attribute(types.QueueAttributeNameRedrivePolicy)), &redrive))
@@ -134,9 +148,9 @@ func TestT79APoisonedCommandOnTheStack(t *testing.T) {
 	letters, err := d.queue.GetQueueUrl(t.Context(), &awssqs.GetQueueUrlInput{QueueName: &name})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		got, err := d.queue.ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{QueueUrl: letters.QueueUrl, MaxNumberOfMessages: 10, VisibilityTimeout: 1})
+		letter, err := d.queue.ReceiveMessage(t.Context(), &awssqs.ReceiveMessageInput{QueueUrl: letters.QueueUrl, MaxNumberOfMessages: 10, VisibilityTimeout: 1})
 		require.NoError(t, err)
-		return slices.ContainsFunc(got.Messages, func(one types.Message) bool {
+		return slices.ContainsFunc(letter.Messages, func(one types.Message) bool {
 			if *one.MessageId != *poison.MessageId {
 				return false
 			}
@@ -162,15 +176,12 @@ func TestT35ACommandInTwoMessagesOnTheStack(t *testing.T) {
 		require.NoError(t, err)
 	}
 	d.send(a, "and now this")
+	// It came last: what is before it is all that there will be.
 	accepted := 0
-	require.Eventually(t, func() bool {
-		accepted = 0
-		for _, e := range d.until(a, "run.completed") {
-			if e.Kind == "run.accepted" {
-				accepted++
-			}
+	for _, e := range d.until(a, func(e fed) bool { return e.asks("and now this") }) {
+		if e.Kind == "run.accepted" {
+			accepted++
 		}
-		return accepted == 2
-	}, stackPatience, 200*time.Millisecond)
+	}
 	require.Equal(t, 2, accepted)
 }
