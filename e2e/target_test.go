@@ -28,7 +28,7 @@ var deployed = flag.Bool("deployed", false, "ask the server at "+env.URL+" with 
 
 // hang is how long anything may take before a test is given up. It is no
 // measure of anything.
-const hang = 2 * time.Minute
+const hang = 5 * time.Minute
 
 // What every server of the suite has in its environment, for outside tools.
 const (
