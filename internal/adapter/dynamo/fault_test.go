@@ -1,6 +1,7 @@
 package dynamo_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -586,4 +587,30 @@ func TestIndexesThatLag(t *testing.T) {
 	due, err = w.Due(t.Context(), 100, 10)
 	require.NoError(t, err)
 	require.Equal(t, []host.Key{closed.Key, deleting.Key, made.Key}, due)
+}
+
+// TestASessionThatTheIndexHasTwiceIsListedOnce has the index answer for both
+// statuses with the same sessions, as it may while one moves.
+func TestASessionThatTheIndexHasTwiceIsListedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 3 {
+		c := after(host.Head{}, "create", 1)
+		c.Key.Session = ident.SessionID(fmt.Sprintf("s%d", i))
+		c.Head.Write = string(c.Key.Session)
+		c.Meta = &host.Meta{Status: host.StatusOpen, UpdatedAt: ident.Instant(i)}
+		require.NoError(t, w.Commit(t.Context(), c))
+	}
+	w.faults.Inject("Query", 10, func(ctx context.Context, c *dynamotest.Call) (*http.Response, error) {
+		c.Body = bytes.ReplaceAll(c.Body, []byte("acme#closed"), []byte("acme#open"))
+		return c.Perform(ctx)
+	})
+	for _, limit := range []int{1, 2, 3, 10} {
+		listed, err := w.List(t.Context(), host.ListQuery{Tenant: tenant, Limit: limit})
+		require.NoError(t, err)
+		require.Len(t, listed, min(limit, 3))
+		for i, l := range listed {
+			require.Equal(t, ident.SessionID(fmt.Sprintf("s%d", 2-i)), l.Session)
+		}
+	}
 }

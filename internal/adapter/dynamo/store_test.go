@@ -109,6 +109,42 @@ func TestKeysThatCouldMeetOthersAreRefused(t *testing.T) {
 	require.Zero(t, w.faults.Requests("TransactWriteItems")+w.faults.Requests("GetItem")+w.faults.Requests("PutItem"))
 }
 
+// TestIndexesAreSparse: what nobody looks for there is not in them, and costs
+// nothing.
+func TestIndexesAreSparse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	indexed := func() (names []string) {
+		for _, it := range items(t, w, "acme#s1") {
+			for _, name := range []string{"lpk", "dpk", "tpk"} {
+				if it[name] != nil {
+					names = append(names, name)
+				}
+			}
+		}
+		return names
+	}
+	c := after(host.Head{}, "create", 1)
+	c.Meta = &host.Meta{Title: "t", Status: host.StatusOpen}
+	c.Head.DueAt = 5
+	c.Rows = []host.Row{{Key: "apr#1", Data: []byte("x"), Todo: 5}, {Key: "apr#2", Data: []byte("x")}}
+	require.NoError(t, w.Commit(t.Context(), c))
+	require.Equal(t, []string{"tpk", "dpk", "lpk"}, indexed())
+
+	next := after(c.Head, "next", 0)
+	next.Head.DueAt = 0
+	next.Rows = []host.Row{{Key: "apr#1", Data: []byte("x")}}
+	require.NoError(t, w.Commit(t.Context(), next))
+	require.Equal(t, []string{"lpk"}, indexed())
+
+	for _, meta := range []*host.Meta{nil, c.Meta} {
+		next = after(next.Head, "deleting"+next.Head.Write, 0)
+		next.Head.Status, next.Meta = host.StatusDeleting, meta
+		require.NoError(t, w.Commit(t.Context(), next))
+		require.Empty(t, indexed())
+	}
+}
+
 // TestTheLongestHeadIsAtMostOneKilobyte (I16): a transaction pays for each
 // started one twice.
 func TestTheLongestHeadIsAtMostOneKilobyte(t *testing.T) {

@@ -81,6 +81,14 @@ func listStatus(t *testing.T, s Stores, caps Capabilities) {
 	c.land(closing)
 	requireListed(t, s, caps, host.StatusOpen, "a")
 	requireListed(t, s, caps, host.StatusClosed, "c", "b")
+
+	// Also where the head alone says it.
+	a := createWith(t, s, listed("d", host.StatusOpen, 5))
+	closing = a.next(0)
+	closing.Head.Status = host.StatusClosed
+	a.land(closing)
+	requireListed(t, s, caps, host.StatusOpen, "a")
+	requireListed(t, s, caps, host.StatusClosed, "d", "c", "b")
 }
 
 func listDeleting(t *testing.T, s Stores, caps Capabilities) {

@@ -3,6 +3,8 @@ package dynamotest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +21,9 @@ import (
 // seconds.
 const patience = 2 * time.Minute
 
-// Table makes an empty table for a test, of the test's name, that goes with it.
+// Table makes an empty table for a test, that goes with it. It has a name that
+// none had before: DynamoDB remembers the tokens of a table's transactions
+// longer than the table.
 func Table(tb testing.TB, cfg aws.Config) string {
 	tb.Helper()
 	name := "dynamo-" + strings.Map(func(r rune) rune {
@@ -28,7 +32,8 @@ func Table(tb testing.TB, cfg aws.Config) string {
 		}
 		return '_'
 	}, tb.Name())
-	name = name[max(0, len(name)-200):] // a table's name has 255 bytes at most
+	// A table's name has 255 bytes at most.
+	name = fmt.Sprintf("%s-%016x", name[:min(len(name), 200)], rand.Uint64())
 	client := dynamodb.NewFromConfig(cfg)
 	_, err := client.CreateTable(tb.Context(), dynamo.Schema().CreateTableInput(name))
 	if _, made := errors.AsType[*types.ResourceInUseException](err); !made { // by a try whose answer was lost
