@@ -137,8 +137,9 @@ verify/lint: $(LINT) ## the lint rules find what they are there for
 
 ##@ AWS
 
-# The CDK runs on Node 20, and complains of its age in twelve lines each time.
+# The CDK runs on Node 20, and complains of its age in twenty lines each time.
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
+export AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED := true
 
 # The architecture of functions, in the words of Lambda and of Go.
 GOARCH_arm64 := arm64

@@ -49,6 +49,7 @@ var directions = lintkit.Directions{
 		},
 		{Prefix: "github.com/aws/aws-cdk-go", To: []string{"infra/..."}, Why: "CDK stays in infra"},
 		{Prefix: "github.com/aws/jsii-runtime-go", To: []string{"infra/..."}, Why: "CDK stays in infra"},
+		{Prefix: "github.com/cdklabs", To: []string{"infra/..."}, Why: "CDK stays in infra"},
 		{
 			Prefix: "github.com/stretchr/testify", Tests: true,
 			To:  []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/...", "localstack/target"},
