@@ -382,3 +382,28 @@ func (w *throttling) Start(ctx context.Context, k host.Key, inc string, epoch ui
 	}
 	return w.Waker.Start(ctx, k, inc, epoch)
 }
+
+// row-14, T30: what a newer build wrote is left to it: the machine asks again,
+// nothing is written, and no driver counts as lost.
+func TestAStepIsLeftToANewerBuild(t *testing.T) {
+	t.Parallel()
+	lab{reports: true, specs: plain, model: gated}.farmed(t, host.Options{}, func(ctx context.Context, f *farm) {
+		k := key("s")
+		f.open(ctx, k, config("t.*"))
+		f.submit(ctx, k, "go")
+		f.rests(ctx, k, host.DriveParked)
+		e := f.last()
+		f.must(ctx, k, decide(true, "", 1))
+		f.spoil(ctx, k, `"kind":"run.teleported","v":1,"data":{}`)
+		before := f.head(ctx, k)
+		f.sleep(ctx, 10*ident.Minute)
+		require.Equal(t, before, f.head(ctx, k))
+		require.Equal(t, "RUNNING", e.status)
+		require.EqualValues(t, 2, e.step, "it asks for the same step")
+		require.Greater(t, f.invoked["drive"], 10)
+		require.Less(t, f.invoked["drive"], 50, "and not all the time")
+		_, err := f.engine.View(ctx, k)
+		require.ErrorIs(t, err, host.ErrUnavailable)
+		check(f.waker.End(ctx, e.Key, e.Inc, e.Epoch))
+	})
+}

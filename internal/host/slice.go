@@ -27,6 +27,7 @@ type slice struct {
 	claim   Drive // taken with the first write
 	turns   int   // model calls that it has begun
 	closing bool  // it begins nothing more
+	claimed bool  // the claim is written
 	calls   []CallRef
 
 	done Signal
@@ -50,7 +51,29 @@ func (e *Engine) Drive(ctx context.Context, st Step) (Next, error) {
 	if _, err := e.d.Sched.WaitAny(ctx, -1, sl.done); err != nil {
 		return Next{}, err
 	}
+	if errors.Is(sl.err, session.ErrNewer) {
+		return e.leaveToNewer(ctx, sl)
+	}
 	return sl.out, sl.err
+}
+
+// newerPauseMs is how long a build that meets what a newer one has written waits
+// before it asks for the step again: for some minutes of an update both run, and
+// the machine asks whichever is there.
+const newerPauseMs = 20 * ident.Second
+
+// leaveToNewer hands a step back that only a newer build can do: nothing is
+// written, and no driver counts as lost.
+func (e *Engine) leaveToNewer(ctx context.Context, sl *slice) (Next, error) {
+	e.d.Report(sl.step.Key, "newer", sl.err)
+	if err := e.d.Sched.Sleep(ctx, max(min(newerPauseMs, int64(sl.step.Until-e.Now())-sliceEnd), 0)); err != nil {
+		return Next{}, err
+	}
+	next := Next{Do: NextAgain, Number: sl.step.Number}
+	if sl.claimed {
+		next.Number++
+	}
+	return next, nil
 }
 
 // finish answers whoever asked for the slice.
@@ -116,6 +139,7 @@ func (d *driver) endSlice(next Next, err error) {
 	for _, f := range d.flights {
 		f.cancel()
 	}
+	sl.claimed = d.claimed
 	d.stash(d.e.base)
 	d.slice, d.claimed, d.woken, d.owes, d.wakeAt = nil, false, false, false, 0
 	d.flights, d.pending = nil, nil
