@@ -16,8 +16,8 @@ type choice struct {
 	commands []session.Command
 	blobs    []Blob
 	person   bool
-	blind    bool // idempotency keys are not looked up
-	unseen   bool // and there are some
+	blind    bool                            // idempotency keys are not looked up
+	unseen   bool                            // and there are some
 	again    func(ctx context.Context) error // runs before each further try
 	outcomes int                             // of pending, from its front
 	resume   bool
