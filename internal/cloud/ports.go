@@ -17,7 +17,7 @@ type Ports struct {
 	Stash       host.Stash
 	Waker       host.Waker
 	Workspaces  files.Workspaces
-	// Purge removes the objects of a deleted session.
+	// Purge removes what a deleted session has but its head: items and objects.
 	Purge func(ctx context.Context, key host.Key, inc string) error
 	// Frames and Live carry what turns in flight say; nil has none. Drain ends
 	// what Frames has under way: a process that is frozen between invocations

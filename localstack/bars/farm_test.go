@@ -21,6 +21,7 @@ import (
 	"github.com/perdure/perdure/internal/adapter/gosched"
 	"github.com/perdure/perdure/internal/adapter/s3"
 	"github.com/perdure/perdure/internal/adapter/sfn"
+	"github.com/perdure/perdure/internal/cloud"
 	"github.com/perdure/perdure/internal/host"
 	"github.com/perdure/perdure/internal/tool"
 	"github.com/perdure/perdure/internal/tool/control"
@@ -142,7 +143,7 @@ func (f *farm) stores(cfg aws.Config) (*dynamo.Meter, *dynamo.Store, *s3.Store) 
 	f.t.Helper()
 	meter := dynamo.NewMeter(f.client)
 	table := dynamo.New(meter, f.name, dynamo.Options{})
-	store, err := s3.Open(cfg, s3.Options{Bucket: f.name, Log: table, Pointer: pointers{table}})
+	store, err := s3.Open(cfg, s3.Options{Bucket: f.name, Log: table, Pointer: cloud.Pointer(table)})
 	require.NoError(f.t, err)
 	return meter, table, store
 }
@@ -252,25 +253,6 @@ func (f *farm) rests() string {
 		require.FailNow(f.t, "the machine does not come to its end")
 		return ""
 	}
-}
-
-// pointers makes the table's pointer what the bucket asks for.
-type pointers struct{ table *dynamo.Store }
-
-func (p pointers) Checkpoints(ctx context.Context, key host.Key) (string, []ident.Seq, error) {
-	at, err := p.table.GetPointer(ctx, key)
-	var seqs []ident.Seq
-	for _, seq := range []ident.Seq{at.Newest, at.Before} {
-		if seq != 0 {
-			seqs = append(seqs, seq)
-		}
-	}
-	return at.Inc, seqs, err
-}
-
-func (p pointers) SetCheckpoints(ctx context.Context, key host.Key, inc string, seqs []ident.Seq) error {
-	_, _, err := p.table.PutPointer(ctx, key, inc, seqs[0])
-	return err
 }
 
 func call(id, name string) host.ModelCall {

@@ -3,6 +3,7 @@ package boot
 import (
 	"context"
 	"errors"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	"github.com/perdure/perdure/internal/adapter/sqs"
 	"github.com/perdure/perdure/internal/cloud"
 	"github.com/perdure/perdure/internal/env"
+	"github.com/perdure/perdure/internal/host"
 )
 
 // Times of connections to AWS. Within a region they come about at once or not at
@@ -82,7 +84,12 @@ func connect(ctx context.Context, set env.Function) (cloud.Ports, error) {
 		return p, err
 	}
 	p.Log, p.Blobs, p.Checkpoints, p.Stash = store, store, store, table
-	p.Waker, p.Workspaces, p.Purge = waker, workspaces, store.Purge
+	p.Waker, p.Workspaces = waker, workspaces
+	// Items first: what is left of a session that nobody can read is its content
+	// all the same, and objects are found by their prefix alone.
+	p.Purge = func(ctx context.Context, key host.Key, inc string) error {
+		return errors.Join(table.Purge(ctx, key, inc), store.Purge(ctx, key, inc))
+	}
 	frames := dynamo.NewFrames(table, dynamo.FramesOptions{})
 	p.Frames, p.Drain, p.Live = frames, frames.Drain, dynamo.NewLive(table, dynamo.LiveOptions{})
 	return p, nil
