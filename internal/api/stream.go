@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,7 +22,7 @@ type Streams struct {
 	// alone.
 	Live host.LiveFrames
 	// URL is where streams are served, if that is not where the API is: scheme
-	// and host.
+	// and host. Who asks for one under another name is sent there.
 	URL string
 	// For is how long a stream lasts before its client is asked to come again; 0
 	// is as long as both sides are there.
@@ -44,15 +45,33 @@ func (s *server) addStreams() {
 		"partial {run, turn, attempt, parts} while a turn is in flight: what it has said so far, first on every connect and again after deltas were lost, " +
 		"ping, reconnect {after} when the server wants the client to come again, end {reason} when nothing more will come. " +
 		"A higher attempt discards a lower one, and turn.completed replaces deltas. Deltas are best effort, events are not."
-	r.op.Responses = map[string]*huma.Response{"200": {
-		Description: "The stream.", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
-	}}
+	r.op.Responses = map[string]*huma.Response{
+		"200": {
+			Description: "The stream.", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
+		},
+		"307": {Description: "Streams are served elsewhere, as the session's streamUrl says. A client that leaves its key behind opens one by ticket."},
+	}
 	add(s, r, s.openStream)
 	tickets := on(http.MethodPost, "/v1/sessions/{id}/stream-tickets", "createStreamTicket", "Get a ticket for a stream, for clients that can send no header", http.StatusCreated, ScopeRead)
 	// Every ticket is a new one, whatever key it is asked for with: an answer
 	// that is kept would be a ticket that has run out.
 	tickets.submission = true
 	add(s, tickets, s.createTicket)
+}
+
+// elsewhere is where a request for a stream belongs that came to a server which
+// serves none; empty if it is right here. Whoever stands before such a server
+// may keep an answer until it is whole.
+func (s *server) elsewhere(r *http.Request, id ident.SessionID) string {
+	base, err := url.Parse(s.Streams.URL)
+	if err != nil || base.Host == "" || strings.EqualFold(base.Host, r.Host) {
+		return ""
+	}
+	to := s.streamURL(r, id)
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	return to
 }
 
 // streamURL is where a session's stream is: on the server's own address as the
@@ -99,20 +118,21 @@ func (s *server) openStream(ctx context.Context, in *streamInput) (*streaming, e
 	if err != nil {
 		return nil, err
 	}
-	st := &stream{s: s, key: key, live: silent{}}
-	if s.Streams.Live != nil {
-		// Before the state is looked at: what is said after it must not be missed.
-		st.live = s.Streams.Live.WatchFrames(ctx, key, st.bell.ring)
-	}
-	if st.d, err = s.Engine.View(ctx, key); err == nil {
-		st.sent, err = in.position(st.d.Head.Seq)
-	}
+	d, err := s.Engine.View(ctx, key)
 	if err != nil {
-		st.live.Close()
 		return nil, err
 	}
+	after, err := in.position(d.Head.Seq)
+	if err != nil {
+		return nil, err
+	}
+	if to := s.elsewhere(requestOf(ctx).Request, key.Session); to != "" {
+		return &streaming{Body: func(hctx huma.Context) {
+			hctx.SetHeader("Location", to)
+			hctx.SetStatus(http.StatusTemporaryRedirect)
+		}}, nil
+	}
 	return &streaming{Body: func(hctx huma.Context) {
-		defer st.live.Close()
 		r, w := humago.Unwrap(hctx)
 		h := w.Header()
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -121,10 +141,12 @@ func (s *server) openStream(ctx context.Context, in *streamInput) (*streaming, e
 		if r.Method == http.MethodHead {
 			return
 		}
-		out := newSSE(ctx, w)
-		defer out.close()
-		st.out = out
-		st.limit(ctx)
+		st := &stream{s: s, key: key, out: newSSE(ctx, w), live: silent{}, inc: d.Head.Inc, sent: after}
+		defer st.out.close()
+		if s.Streams.Live != nil {
+			st.live = s.Streams.Live.WatchFrames(ctx, key, st.bell.ring)
+		}
+		defer st.live.Close()
 		st.serve(ctx)
 	}}, nil
 }

@@ -21,6 +21,7 @@ type stream struct {
 	live host.FrameWatch
 	bell bell
 	d    host.Done
+	inc  string // of the session that the client asked for
 	sent ident.Seq
 	// floor is the lowest attempt that is not over by the events sent; announced
 	// says that they have named it.
@@ -37,6 +38,7 @@ type stream struct {
 var (
 	errLimit = errors.New("the stream has lasted long enough")
 	errOver  = errors.New("the session is closed, and all of it was sent")
+	errGone  = errors.New("the session is deleted, and another has its id")
 )
 
 // limit sets when the client is asked to come again: in time before the server,
@@ -57,6 +59,7 @@ func (st *stream) limit(ctx context.Context) {
 
 // serve writes the stream until it ends.
 func (st *stream) serve(ctx context.Context) {
+	st.limit(ctx)
 	err := st.follow(ctx)
 	var gone *writeError
 	switch {
@@ -64,7 +67,7 @@ func (st *stream) serve(ctx context.Context) {
 		return
 	case errors.Is(err, errOver):
 		err = st.out.send("end", 0, ending{"closed"})
-	case notFound(err):
+	case notFound(err), errors.Is(err, errGone):
 		err = st.out.send("end", 0, ending{"deleted"})
 	default:
 		if ctx.Err() == nil && !errors.Is(err, errLimit) && !errors.Is(err, host.ErrStopping) {
@@ -88,6 +91,10 @@ type comeAgain struct {
 // follow sends what is there and then what comes. It always ends with an error.
 func (st *stream) follow(ctx context.Context) error {
 	st.take()
+	// The state after what was said: else it would not know who said it.
+	if err := st.view(ctx); err != nil {
+		return err
+	}
 	if err := st.begin(); err != nil {
 		return err
 	}
@@ -105,8 +112,7 @@ func (st *stream) follow(ctx context.Context) error {
 		}
 		moves := moved.Fired() || st.ahead()
 		if moves {
-			var err error
-			if st.d, err = st.s.Engine.View(ctx, st.key); err != nil {
+			if err := st.view(ctx); err != nil {
 				return err
 			}
 			moved.Fire()
@@ -124,6 +130,14 @@ func (st *stream) follow(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// view looks at the session anew.
+func (st *stream) view(ctx context.Context) (err error) {
+	if st.d, err = st.s.Engine.View(ctx, st.key); err == nil && st.d.Head.Inc != st.inc {
+		return errGone // its events are none that this client asked for
+	}
+	return err
 }
 
 // take takes what was said; false is nothing.

@@ -433,10 +433,10 @@ func TestHowAStreamEnds(t *testing.T) {
 		<-reading
 		w.call("POST", "/v1/sessions/s1/close", m{}).is(200, nil)
 		w.call("DELETE", "/v1/sessions/s1", nil).is(204, nil)
+		w.call("GET", "/v1/sessions/s1/stream", nil).refused(404, "not_found")
 		close(read)
 		require.JSONEq(t, `{"reason":"deleted"}`, f.until("end").data)
 		f.ends()
-		w.call("GET", "/v1/sessions/s1/stream", nil).refused(404, "not_found")
 	})
 	t.Run("TheServerStops", func(t *testing.T) {
 		t.Parallel()
@@ -561,6 +561,15 @@ func TestASessionSaysWhereItsStreamIs(t *testing.T) {
 	w.call("GET", "/v1/sessions/s1", nil, header("X-Forwarded-Proto", "https")).is(200, &s)
 	require.Equal(t, "https://"+at+"/v1/sessions/s1/stream", s.StreamURL)
 
-	w = setup(t, func(d *api.Deps, _ *memory.Options) { d.Streams.URL = "https://stream.example/" })
+	w = setup(t, func(d *api.Deps, _ *memory.Options) {
+		d.Streams.URL, d.Guard = "https://stream.example/", api.Guard{Hosts: []string{"*"}}
+	})
 	require.Equal(t, "https://stream.example/v1/sessions/s1/stream", w.create("s1").StreamURL)
+	// Whoever does not look there is sent there, unless there is nothing.
+	moved := w.call("GET", "/v1/sessions/s1/stream?after=1", nil)
+	require.Equal(t, http.StatusTemporaryRedirect, moved.Code)
+	require.Equal(t, "https://stream.example/v1/sessions/s1/stream?after=1", moved.Header().Get("Location"))
+	w.call("GET", "/v1/sessions/s2/stream", nil).refused(404, "not_found")
+	url := w.listening()
+	w.follow(url, "/v1/sessions/s1/stream", func(r *http.Request) { r.Host = "stream.example" }).until("session.opened")
 }
