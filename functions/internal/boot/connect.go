@@ -3,7 +3,6 @@ package boot
 import (
 	"context"
 	"errors"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
