@@ -19,7 +19,7 @@ import (
 // shapes are what the contract says of each object: the fields that are always
 // there, those that may be, and after the bar those that this build adds.
 var shapes = map[string]string{
-	"Session": `id title status activity createdAt updatedAt metadata config configRevision head queuedRuns remembered workspaces context usage
+	"Session": `id title status activity createdAt updatedAt metadata config configRevision head queuedRuns remembered workspaces context streamUrl usage
 		? name closedAt activeRun deleteAfterCloseDays deleteAt quarantine |`,
 	"Session.context": `revision entries compaction ? tokens |`,
 	"Session.usage":   `inputTokens outputTokens runs modelCalls toolCalls ? costUsd |`,
@@ -417,7 +417,7 @@ func TestTheFront(t *testing.T) {
 	for _, path := range []string{"/v1/policy", "/v1/prices", "/v1/budgets", "/v1/deliveries", "/v1/nothing", "/v2/sessions", "/v1/sessions/", "/V1/sessions"} {
 		w.ask("GET", path, nil).refused(404, "not_found")
 	}
-	for _, path := range []string{"/fork", "/clone", "/apply-profile", "/stream-tickets"} {
+	for _, path := range []string{"/fork", "/clone", "/apply-profile"} {
 		w.post(path, object{}).refused(404, "not_found")
 	}
 	require.Equal(t, "GET, HEAD, POST", w.send(t, "DELETE", "/v1/sessions", nil).is(405).header.Get("Allow"))

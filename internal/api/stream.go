@@ -49,9 +49,11 @@ func (s *server) addStreams() {
 		"200": {
 			Description: "The stream.", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
 		},
-		"307": {Description: "Streams are served elsewhere, as the session's streamUrl says. A client that leaves its key behind opens one by ticket."},
 	}
 	add(s, r, s.openStream)
+	s.operation(r.op.Method, r.op.Path).Responses["307"] = &huma.Response{
+		Description: "Streams are served elsewhere, as the session's streamUrl says. A client that leaves its key behind opens one by ticket.",
+	}
 	tickets := on(http.MethodPost, "/v1/sessions/{id}/stream-tickets", "createStreamTicket", "Get a ticket for a stream, for clients that can send no header", http.StatusCreated, ScopeRead)
 	// Every ticket is a new one, whatever key it is asked for with: an answer
 	// that is kept would be a ticket that has run out.

@@ -413,8 +413,8 @@ func TestHowAStreamEnds(t *testing.T) {
 		require.Equal(t, []string{"event", "event", "end"}, f.names)
 		f.ends()
 	})
-	t.Run("TheSessionIsDeleted", func(t *testing.T) {
-		t.Parallel()
+	deleted := func(t *testing.T, after func(w *world)) {
+		t.Helper()
 		// The stream is slower than both close and DELETE: it is held up where it
 		// reads the events.
 		reading, read := make(chan struct{}), make(chan struct{})
@@ -434,10 +434,13 @@ func TestHowAStreamEnds(t *testing.T) {
 		w.call("POST", "/v1/sessions/s1/close", m{}).is(200, nil)
 		w.call("DELETE", "/v1/sessions/s1", nil).is(204, nil)
 		w.call("GET", "/v1/sessions/s1/stream", nil).refused(404, "not_found")
+		after(w)
 		close(read)
 		require.JSONEq(t, `{"reason":"deleted"}`, f.until("end").data)
 		f.ends()
-	})
+	}
+	t.Run("TheSessionIsDeleted", func(t *testing.T) { t.Parallel(); deleted(t, func(*world) {}) })
+	t.Run("AnotherSessionHasItsID", func(t *testing.T) { t.Parallel(); deleted(t, func(w *world) { w.create("s1") }) })
 	t.Run("TheServerStops", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t)
