@@ -29,16 +29,11 @@ func TestARunOfTenTurns(t *testing.T) {
 	f.meter.Reset()
 	f.submit(key, "one", words(300))
 	require.Equal(t, "done", f.rests())
-	u := f.meter.Total()
-	perTurn := func(n float64) float64 { return n / 10 }
-	t.Logf("a run of ten turns: %.0f write units (%.0f of them indexes), %.1f read units, %d transitions; a turn: %.1f, %.2f, %.2f",
-		u.Write, u.Index, u.Read, f.transitions.Load(), perTurn(u.Write), perTurn(u.Read), perTurn(float64(f.transitions.Load())))
-	for op, of := range f.meter.Ops() {
-		t.Logf("%-20s %3d calls, %.0f write units, %.1f read units", op, of.Calls, of.Write, of.Read)
-	}
-	require.LessOrEqual(t, perTurn(u.Write), 24.0)
-	require.LessOrEqual(t, perTurn(u.Read), 6.0)
-	require.LessOrEqual(t, perTurn(float64(f.transitions.Load())), 0.4)
+	turn := f.costs("a turn of a run of ten, with two tools each", 10)
+	require.LessOrEqual(t, turn.write, 24.0)
+	require.LessOrEqual(t, turn.read, 6.0)
+	require.LessOrEqual(t, turn.transitions, 0.4)
+	require.LessOrEqual(t, turn.dollars(), 0.03)
 }
 
 func TestARunOfOneTurn(t *testing.T) {
@@ -49,10 +44,29 @@ func TestARunOfOneTurn(t *testing.T) {
 	f.meter.Reset()
 	f.submit(key, "one", words(300))
 	require.Equal(t, "done", f.rests())
-	u := f.meter.Total()
-	t.Logf("a run of one turn: %.0f write units (%.0f of them indexes), %.1f read units, %d transitions", u.Write, u.Index, u.Read, f.transitions.Load())
-	require.LessOrEqual(t, u.Write, 36.0)
-	require.LessOrEqual(t, f.transitions.Load(), int64(4))
+	run := f.costs("a run of one turn", 1)
+	require.LessOrEqual(t, run.write, 36.0)
+	require.LessOrEqual(t, run.transitions, 4.0)
+	require.LessOrEqual(t, run.dollars(), 0.13)
+}
+
+// What an approval adds: a park, a decision, a wake.
+func TestARunWithAnApproval(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t, host.Options{})
+	key := f.open("s")
+	f.model.reply = func(turn int64, _ host.ModelRequest) host.ModelResult {
+		if turn == 2 {
+			return host.ModelResult{Text: words(800)}
+		}
+		return host.ModelResult{Text: words(200), Calls: []host.ModelCall{call("a", "t_ask")}}
+	}
+	f.meter.Reset()
+	f.submit(key, "one", words(300))
+	require.Equal(t, "wait", f.rests())
+	f.do(key, host.Prepared{Command: &session.DecideApprovals{Decisions: []session.Decision{{Approval: 1, Approve: true}}, Asked: asked("yes")}})
+	require.Equal(t, "done", f.rests())
+	f.costs("a run of two turns with an approval", 1)
 }
 
 // An admission with the state at hand reads nothing and writes once; one without

@@ -3,7 +3,9 @@ package bars
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -46,6 +48,7 @@ type farm struct {
 	largest     atomic.Int64 // machine data
 	started     chan string  // executions that have ended
 	deps        host.Deps
+	tokens      sync.Map // by step
 	client      *dynamodb.Client
 	name        string // of the table and of the bucket
 }
@@ -179,9 +182,24 @@ func (m *machine) Start(ctx context.Context, key host.Key, inc string, epoch uin
 	go m.f.execute(context.WithoutCancel(ctx), key, inc, epoch)
 	return nil
 }
-func (m *machine) Complete(context.Context, string) error                        { return nil }
+
+func (m *machine) Complete(_ context.Context, token string) error {
+	n, err := strconv.ParseUint(token, 10, 64)
+	if err == nil {
+		m.f.token(n) <- struct{}{}
+	}
+	return err
+}
+
 func (m *machine) Alive(context.Context, host.Key, string, uint64) (bool, error) { return true, nil }
 func (m *machine) End(context.Context, host.Key, string, uint64) error           { return nil }
+
+// token is what a wait before a step ends by.
+func (f *farm) token(number uint64) chan struct{} {
+	v, _ := f.tokens.LoadOrStore(number, make(chan struct{}, 1))
+	ch, _ := v.(chan struct{})
+	return ch
+}
 
 func (f *farm) execute(ctx context.Context, key host.Key, inc string, epoch uint64) {
 	began := ident.Instant(time.Now().UnixMilli())
@@ -204,8 +222,13 @@ func (f *farm) execute(ctx context.Context, key host.Key, inc string, epoch uint
 		switch next.Do {
 		case host.NextWait:
 			f.transitions.Add(1)
+			woken := f.token(number)
+			if _, err := f.front.Park(ctx, key, inc, epoch, next.Wait, strconv.FormatUint(number, 10)); err != nil {
+				f.t.Errorf("park: %v", err)
+				return
+			}
 			f.started <- "wait"
-			return
+			<-woken
 		case host.NextDone:
 			f.transitions.Add(1) // Done
 			f.started <- "done"
