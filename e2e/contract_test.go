@@ -441,7 +441,7 @@ func TestStrictJSON(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	s := w.open(w.played(nil))
-	for body, status := range map[string]int{
+	cases := map[string]int{
 		`{"input":"a","input":"b"}`:      400,
 		"{\"input\":\"\xff\xfe\"}":       400,
 		`{"input":"\ud800"}`:             400,
@@ -465,7 +465,12 @@ func TestStrictJSON(t *testing.T) {
 		`{"input":[{"type":"blob","ref":"sha256:` + strings.Repeat("0", 64) + `","mediaType":"a/b"}]}`: 422,
 		`{}`: 422,
 		``:   400,
-	} {
+	}
+	if *deployed {
+		// A gateway hands a body on as text: what is not UTF-8 was replaced by then.
+		delete(cases, "{\"input\":\"\xff\xfe\"}")
+	}
+	for body, status := range cases {
 		code := "validation_failed"
 		if status == 400 {
 			code = "invalid_request"

@@ -62,7 +62,7 @@ func (w *world) viewAt(url string, headers ...string) *viewer {
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultTransport.RoundTrip(r)
+	res, err := direct.Transport.RoundTrip(r)
 	require.NoError(w, err)
 	v := &viewer{T: w.T, lines: bufio.NewScanner(res.Body), texts: map[string]string{}}
 	v.lines.Buffer(nil, 4<<20)

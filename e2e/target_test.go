@@ -16,15 +16,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 	"github.com/stretchr/testify/require"
 
 	_ "github.com/perdure/perdure/core/replay" // see built
 	_ "github.com/perdure/perdure/internal/chat"
+	"github.com/perdure/perdure/internal/cloud"
 	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/internal/local"
+	aws "github.com/perdure/perdure/localstack/target"
 )
 
-var deployed = flag.Bool("deployed", false, "ask the server at "+env.URL+" with "+env.Key+" instead of one that is started here")
+var deployed = flag.Bool("deployed", false, "ask the server at "+env.URL+" with "+env.Key+", or the stack on a target of AWS, instead of one that is started here")
 
 // hang is how long anything may take before a test is given up. It is no
 // measure of anything.
@@ -51,7 +55,30 @@ type target struct {
 }
 
 // shared is the target of all tests that leave the server alone.
-var shared = sync.OnceValues(func() (*target, error) {
+func shared(t *testing.T) *target {
+	t.Helper()
+	if *deployed && os.Getenv(env.URL) == "" {
+		return onAWS(t)
+	}
+	at, err := server()
+	require.NoError(t, err)
+	return at
+}
+
+// onAWS is the stack on a target of AWS, which is deployed if it is not.
+func onAWS(t *testing.T) *target {
+	t.Helper()
+	stack := aws.Deployed(t)
+	entry := "perdure/" + env.DefaultStack + "/" + cloud.Tenant + "/" + secretName
+	_, err := secretsmanager.NewFromConfig(stack.Config).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{Name: new(entry), SecretString: new(secretValue)})
+	if _, there := errors.AsType[*types.ResourceExistsException](err); !there {
+		require.NoError(t, err)
+	}
+	return &target{url: stack.API, key: stack.Key, log: &tail{}}
+}
+
+// server is what all those tests share where it is a program.
+var server = sync.OnceValues(func() (*target, error) {
 	if *deployed {
 		return &target{url: strings.TrimRight(os.Getenv(env.URL), "/"), key: os.Getenv(env.Key), log: &tail{}}, nil
 	}

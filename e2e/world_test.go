@@ -32,9 +32,7 @@ type object = map[string]any
 // setup is a world on the server that all tests share.
 func setup(t *testing.T) *world {
 	t.Helper()
-	at, err := shared()
-	require.NoError(t, err)
-	return on(t, at)
+	return on(t, shared(t))
 }
 
 // alone is a world on a server of its own.
