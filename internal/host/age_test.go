@@ -100,7 +100,7 @@ func BenchmarkLoad(b *testing.B) {
 	store, k := aged(b, 0, 100_000)
 	head, err := store.Head(b.Context(), k)
 	require.NoError(b, err)
-	cs, err := store.LatestCheckpoints(b.Context(), k)
+	cs, err := store.LatestCheckpoints(b.Context(), k, 2)
 	require.NoError(b, err)
 	var load, fold time.Duration
 	var events int

@@ -310,7 +310,7 @@ func TestCheckpointsAreAcceleratorsOnly(t *testing.T) {
 			w.model.script(answer{calls: []host.ModelCall{call("a", "t.read", `{}`)}}, answer{text: "ok"})
 			w.submit(k, "a", "hi")
 			want := wire.StateSum(w.untilIdle(k))
-			cs, err := w.store.LatestCheckpoints(w.ctx(), k)
+			cs, err := w.store.LatestCheckpoints(w.ctx(), k, 2)
 			require.NoError(t, err)
 			require.Len(t, cs, 2)
 			for i := range cs {
@@ -330,7 +330,7 @@ type spoiled []host.Checkpoint
 
 func (spoiled) PutCheckpoint(context.Context, host.Key, host.Checkpoint) error { return nil }
 
-func (s spoiled) LatestCheckpoints(context.Context, host.Key) ([]host.Checkpoint, error) {
+func (s spoiled) LatestCheckpoints(context.Context, host.Key, int) ([]host.Checkpoint, error) {
 	return s, nil
 }
 

@@ -200,12 +200,16 @@ func decodeProblem(seq ident.Seq, err error) error {
 // checkpoint returns the newest state that can be trusted, or the empty one: a
 // checkpoint is an accelerator, so any doubt means a full fold.
 func (d *driver) checkpoint(ctx context.Context, upTo ident.Seq) session.State {
-	cs, err := d.e.d.Checkpoints.LatestCheckpoints(ctx, d.key)
-	if err != nil {
-		d.e.d.Report(d.key, "checkpoint", err)
-		return session.State{}
-	}
-	for _, c := range cs {
+	for n := 1; n <= 2; n++ {
+		cs, err := d.e.d.Checkpoints.LatestCheckpoints(ctx, d.key, n)
+		if err != nil {
+			d.e.d.Report(d.key, "checkpoint", err)
+			return session.State{}
+		}
+		if len(cs) < n {
+			break
+		}
+		c := cs[n-1]
 		if c.Inc != d.head.Inc || c.Seq > upTo {
 			continue
 		}

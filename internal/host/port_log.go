@@ -241,8 +241,9 @@ type Checkpoint struct {
 type Checkpoints interface {
 	// PutCheckpoint stores it; one older than those there is dropped.
 	PutCheckpoint(ctx context.Context, key Key, c Checkpoint) error
-	// LatestCheckpoints returns up to two, newest first.
-	LatestCheckpoints(ctx context.Context, key Key) ([]Checkpoint, error)
+	// LatestCheckpoints returns the newest, at most that many and at most two,
+	// newest first. Each may be large, and mostly one is enough.
+	LatestCheckpoints(ctx context.Context, key Key, most int) ([]Checkpoint, error)
 }
 
 // Stash keeps small named documents for a while: a model result whose commit

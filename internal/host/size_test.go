@@ -269,7 +269,7 @@ func TestWhenCheckpointsAreWritten(t *testing.T) {
 			w.untilIdle(ctx, k)
 		}
 		require.InDelta(t, s.log>>16, s.puts, 1)
-		cs, err := w.store.LatestCheckpoints(ctx, k)
+		cs, err := w.store.LatestCheckpoints(ctx, k, 2)
 		require.NoError(t, err)
 		require.Len(t, cs, 2)
 		require.Greater(t, cs[0].Seq, cs[1].Seq)

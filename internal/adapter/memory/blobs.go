@@ -89,13 +89,13 @@ func (s *Store) PutCheckpoint(ctx context.Context, key host.Key, c host.Checkpoi
 }
 
 // LatestCheckpoints implements host.Checkpoints.
-func (s *Store) LatestCheckpoints(ctx context.Context, key host.Key) (latest []host.Checkpoint, err error) {
+func (s *Store) LatestCheckpoints(ctx context.Context, key host.Key, most int) (latest []host.Checkpoint, err error) {
 	err = s.do(ctx, Op{Name: "checkpoints.latest", Key: key}, func() error {
 		x := s.sessions[key]
 		if x == nil {
 			return nil
 		}
-		for _, c := range x.checkpoints {
+		for _, c := range x.checkpoints[:min(len(x.checkpoints), most)] {
 			c.Data = slices.Clone(c.Data)
 			latest = append(latest, c)
 			s.stats.ReadBytes += int64(len(c.Data))

@@ -138,7 +138,7 @@ func (s *Store) fallen(ctx context.Context, key host.Key, c host.Checkpoint) (na
 }
 
 // LatestCheckpoints implements host.Checkpoints.
-func (s *Store) LatestCheckpoints(ctx context.Context, key host.Key) ([]host.Checkpoint, error) {
+func (s *Store) LatestCheckpoints(ctx context.Context, key host.Key, most int) ([]host.Checkpoint, error) {
 	inc, seqs, err := s.where(ctx, key)
 	if err != nil || len(seqs) == 0 {
 		return nil, err
@@ -147,7 +147,7 @@ func (s *Store) LatestCheckpoints(ctx context.Context, key host.Key) ([]host.Che
 	if err != nil {
 		return nil, err
 	}
-	found := make([]host.Checkpoint, min(len(seqs), checkpointsKept))
+	found := make([]host.Checkpoint, min(len(seqs), checkpointsKept, most))
 	for i := range found {
 		found[i] = host.Checkpoint{Inc: inc, Seq: seqs[i]}
 	}

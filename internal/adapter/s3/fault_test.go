@@ -167,7 +167,7 @@ func TestABucketThatIsNotThereSaysWhatToDo(t *testing.T) {
 	require.NoError(t, err)
 
 	_, getBlob := w.GetBlob(t.Context(), key("s1"), blobOf("x").Ref)
-	_, checkpoints := w.LatestCheckpoints(t.Context(), key("s1"))
+	_, checkpoints := w.LatestCheckpoints(t.Context(), key("s1"), 2)
 	_, read := files.ReadFile(t.Context(), key("s1"), "", "f")
 	_, stat := files.StatFile(t.Context(), key("s1"), "", "f")
 	_, _, write := files.WriteFile(t.Context(), key("s1"), "", "f", nil, nil, "")

@@ -31,7 +31,7 @@ func TestASessionMadeAgainDoesNotMeetItsPredecessor(t *testing.T) {
 		require.NoError(t, w.Commit(t.Context(), creation("s1", after, blobOf("the successor's"))))
 		_, err := w.GetBlob(t.Context(), key("s1"), old.Ref)
 		require.ErrorIs(t, err, host.ErrNotFound)
-		found, err := w.LatestCheckpoints(t.Context(), key("s1"))
+		found, err := w.LatestCheckpoints(t.Context(), key("s1"), 2)
 		require.NoError(t, err)
 		require.Empty(t, found)
 
@@ -127,7 +127,7 @@ func TestACheckpointThatFellOutMeanwhileIsPassedOver(t *testing.T) {
 	require.NoError(t, w.PutCheckpoint(t.Context(), key("s1"), host.Checkpoint{Inc: inc, Seq: 7, Data: []byte("seven")}))
 	_, _, err := w.log.PutPointer(t.Context(), key("s1"), inc, 9)
 	require.NoError(t, err)
-	found, err := w.LatestCheckpoints(t.Context(), key("s1"))
+	found, err := w.LatestCheckpoints(t.Context(), key("s1"), 2)
 	require.NoError(t, err)
 	require.Equal(t, []host.Checkpoint{{Inc: inc, Seq: 7, Data: []byte("seven")}}, found)
 }

@@ -30,13 +30,13 @@ func (s *Store) PutCheckpoint(ctx context.Context, key host.Key, cp host.Checkpo
 }
 
 // LatestCheckpoints implements host.Checkpoints.
-func (s *Store) LatestCheckpoints(ctx context.Context, key host.Key) (latest []host.Checkpoint, err error) {
+func (s *Store) LatestCheckpoints(ctx context.Context, key host.Key, most int) (latest []host.Checkpoint, err error) {
 	err = s.read.with(ctx, func(c *conn) error {
 		return c.query(sqlCheckpoints, func(st *sqlite3.Stmt) bool {
 			cp := host.Checkpoint{Inc: st.ColumnText(0), Seq: ident.Seq(st.ColumnInt64(1)), Data: column(st, 2)}
 			latest = append(latest, cp)
 			s.readBytes.Add(int64(len(cp.Data)))
-			return true
+			return len(latest) < most
 		}, string(key.Tenant), string(key.Session))
 	})
 	return latest, fault("checkpoints", err)

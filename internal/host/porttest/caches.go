@@ -33,12 +33,15 @@ func putCheckpoint(t *testing.T, s Stores, key host.Key, seq ident.Seq) host.Che
 
 func requireCheckpoints(t *testing.T, s Stores, key host.Key, want ...host.Checkpoint) {
 	t.Helper()
-	got, err := s.Checkpoints.LatestCheckpoints(t.Context(), key)
+	got, err := s.Checkpoints.LatestCheckpoints(t.Context(), key, 2)
 	require.NoError(t, err)
 	require.Len(t, got, len(want))
 	for i := range want {
 		require.Equal(t, want[i], got[i])
 	}
+	got, err = s.Checkpoints.LatestCheckpoints(t.Context(), key, 1)
+	require.NoError(t, err)
+	require.Equal(t, want[:min(len(want), 1)], append([]host.Checkpoint(nil), got...))
 }
 
 func checkpointsNone(t *testing.T, s Stores, _ Capabilities) {

@@ -76,7 +76,7 @@ func requireGone(t *testing.T, s Stores, caps Capabilities, key host.Key, blobs 
 		}
 	}
 	if s.Checkpoints != nil {
-		got, err := s.Checkpoints.LatestCheckpoints(t.Context(), key)
+		got, err := s.Checkpoints.LatestCheckpoints(t.Context(), key, 2)
 		require.NoError(t, err)
 		require.Empty(t, got)
 	}
@@ -115,7 +115,7 @@ func deleteOther(t *testing.T, s Stores, _ Capabilities) {
 		}
 	}
 	if s.Checkpoints != nil {
-		got, err := s.Checkpoints.LatestCheckpoints(t.Context(), a.key)
+		got, err := s.Checkpoints.LatestCheckpoints(t.Context(), a.key, 2)
 		require.NoError(t, err)
 		require.Len(t, got, 1)
 	}
@@ -160,7 +160,7 @@ func deleteLate(t *testing.T, s Stores, caps Capabilities) {
 	createWith(t, s, c)
 	if s.Checkpoints != nil {
 		require.NoError(t, s.Checkpoints.PutCheckpoint(t.Context(), a.key, late))
-		got, err := s.Checkpoints.LatestCheckpoints(t.Context(), a.key)
+		got, err := s.Checkpoints.LatestCheckpoints(t.Context(), a.key, 2)
 		require.NoError(t, err)
 		require.Empty(t, got)
 	}
