@@ -17,12 +17,13 @@ type functionSpec struct {
 
 // The functions. Those that wait for others most of their time are small; api and
 // drive fold states and are worth more processor. An HTTP API waits 30 s at most,
-// a state of the machine 930 s.
+// a state of the machine 930 s. A command of the inbox that fails is tried again
+// after six times its function's time, and its session's next ones wait for that.
 var (
 	specAPI     = functionSpec{env.FunctionAPI, "Admits what clients ask.", 512, 29}
 	specRead    = functionSpec{env.FunctionRead, "Answers GETs and long polls.", 512, 29}
 	specStream  = functionSpec{env.FunctionStream, "Streams events to viewers.", 256, 900}
-	specInbox   = functionSpec{env.FunctionInbox, "Admits commands that came by queue.", 256, 60}
+	specInbox   = functionSpec{env.FunctionInbox, "Admits commands that came by queue.", 256, 20}
 	specDrive   = functionSpec{env.FunctionDrive, "Drives a session: model calls and tools that answer soon.", 512, 900}
 	specTool    = functionSpec{env.FunctionTool, "Runs one tool call that needs a function of its own.", 512, 900}
 	specPark    = functionSpec{env.FunctionPark, "Keeps the token of an execution that waits.", 256, 30}
@@ -60,7 +61,8 @@ func newFunctions(scope constructs.Construct, id string, props functionsProps) f
 		return newFunction(scope, id, own)
 	}
 	admit := func(more ...statements) []statements {
-		return append([]statements{g.readTable(), g.writeTable(), g.readBlobs(), g.writeBlobs(), g.wake(), g.send(), g.sign()}, more...)
+		// Who creates a session and is not the first takes its own content back.
+		return append([]statements{g.readTable(), g.writeTable(), g.readBlobs(), g.writeBlobs(), g.deleteBlobs(), g.wake(), g.send(), g.sign()}, more...)
 	}
 	look := []statements{g.readTable(), g.watch(), g.readBlobs(), g.sign(), g.checkKeys()}
 
@@ -75,8 +77,8 @@ func newFunctions(scope constructs.Construct, id string, props functionsProps) f
 	}
 	f.Read = with("Read", specRead, look...)
 	f.Inbox = with("Inbox", specInbox, admit()...)
-	f.Drive = with("Drive", specDrive, admit(g.callTools(), g.callModels(), g.deleteBlobs())...)
-	f.Tool = with("Tool", specTool, admit(g.callTools(), g.deleteBlobs())...)
+	f.Drive = with("Drive", specDrive, admit(g.callTools(), g.callModels())...)
+	f.Tool = with("Tool", specTool, admit(g.callTools())...)
 	f.Park = with("Park", specPark, g.readTable(), g.writeTable(), g.readBlobs(), g.wake())
 	f.Deliver = with("Deliver", specDeliver, g.deliver())
 	f.Sweep = with("Sweep", specSweep, g.readTable(), g.writeTable(), g.readBlobs(), g.deleteBlobs(), g.wake(), g.stop(), g.send())

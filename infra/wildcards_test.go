@@ -102,7 +102,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"dynamodb:PutItem":        all, // who reads says that somebody is looking
 		"s3:GetObject":            all,
 		"s3:PutObject":            {env.FunctionAPI, env.FunctionDrive, env.FunctionInbox, env.FunctionTool},
-		"s3:DeleteObject":         {env.FunctionDrive, env.FunctionSweep, env.FunctionTool},
+		"s3:DeleteObject":         {env.FunctionAPI, env.FunctionDrive, env.FunctionInbox, env.FunctionSweep, env.FunctionTool},
 		"states:StartExecution":   commit,
 		"states:SendTaskSuccess":  commit,
 		"states:StopExecution":    {env.FunctionSweep},
