@@ -2,6 +2,7 @@ package stub
 
 import (
 	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,13 @@ type AWS struct {
 	scripts map[string]Script
 	secrets map[string]string
 	asked   map[string]int
+	closing chan struct{}
+}
+
+// Close ends it, with all that hangs.
+func (a *AWS) Close() {
+	close(a.closing)
+	a.Server.Close()
 }
 
 // Secrets are the entries of Secrets Manager, as long as nothing else is
@@ -74,7 +82,7 @@ func OK(body string) Script { return Script{http.StatusOK, body} }
 
 // NewAWS starts it. What nothing is scripted for is refused.
 func NewAWS() *AWS {
-	a := &AWS{scripts: map[string]Script{}, asked: map[string]int{}}
+	a := &AWS{scripts: map[string]Script{}, asked: map[string]int{}, closing: make(chan struct{})}
 	a.Server = httptest.NewServer(a)
 	return a
 }
@@ -110,7 +118,12 @@ func (a *AWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s = Script{http.StatusBadRequest, `{"__type":"UnknownOperationException","message":"not scripted: ` + name + `"}`}
 	}
 	if s.Status < 0 {
-		<-r.Context().Done()
+		// Only when a request was read whole does the server see its client go.
+		_, _ = io.Copy(io.Discard, r.Body)
+		select {
+		case <-r.Context().Done():
+		case <-a.closing:
+		}
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-amz-json-1.0")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,8 +23,13 @@ import (
 	"github.com/perdure/perdure/internal/env"
 )
 
-// hang is a ceiling for what must come; nothing is held to it.
-const hang = 2 * time.Minute
+// hang is a ceiling for what must come; nothing is held to it. tick is between
+// two looks, and within what a function is given for an invocation.
+const (
+	hang   = 2 * time.Minute
+	tick   = 5 * time.Millisecond
+	within = 8 * time.Second
+)
 
 // built is a folder with the functions' binaries for this machine, built as they
 // are deployed.
@@ -102,7 +108,7 @@ func ask(tb testing.TB, l *stub.Lambda, event []byte) (body []byte, failed bool)
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), hang)
 	defer cancel()
-	body, failed, err := l.Ask(ctx, 30*time.Second, event)
+	body, failed, err := l.Ask(ctx, within, event)
 	require.NoError(tb, err)
 	return body, failed
 }
@@ -143,6 +149,85 @@ func TestTheBuiltAPIAnswersItsGateway(t *testing.T) {
 	require.Equal(t, 2, aws.Asked("secretsmanager.GetSecretValue"), "once each, at the start")
 	require.NotContains(t, api.Log(), "aaaaaaaa")
 	require.NotContains(t, api.Log(), "bbbbbbbb")
+}
+
+// wrong is one way in which a function's surroundings can be wrong.
+type wrong struct {
+	changes map[string]string
+	script  func(a *stub.AWS)
+	path    string
+	says    []string
+}
+
+// TestWrongSurroundings starts built functions where something is missing: each
+// comes up, answers, and says in one line what to do.
+func TestWrongSurroundings(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]wrong{
+		"a variable is missing": {
+			changes: map[string]string{env.Bucket: ""}, path: "/v1/me",
+			says: []string{"PERDURE_BUCKET is not set: the stack sets it, so deploy it again"},
+		},
+		"the region is missing": {
+			changes: map[string]string{"AWS_REGION": ""}, path: "/v1/me", says: []string{"AWS_REGION is not set"},
+		},
+		"the machine is none": {
+			changes: map[string]string{env.Machine: "perdure"}, path: "/v1/me", says: []string{"PERDURE_MACHINE", "is not the ARN of a state machine"},
+		},
+		"a secret is missing": {
+			script: func(a *stub.AWS) { a.Secrets(map[string]string{"signing": signingSecret}) }, path: "/v1/me",
+			says: []string{"the Secrets Manager entry that PERDURE_KEY_SECRET names is not there", "deploy the stack again"},
+		},
+		"a secret may not be read": {
+			script: func(a *stub.AWS) { a.On("secretsmanager.GetSecretValue", stub.Denied()) }, path: "/v1/me",
+			says: []string{"PERDURE_SIGNING_SECRET names cannot be read", "the function's role may not do this"},
+		},
+		"secrets hang": {
+			script: func(a *stub.AWS) { a.On("secretsmanager.GetSecretValue", stub.Hangs()) }, path: "/v1/me",
+			says: []string{"names cannot be read", "deadline exceeded"},
+		},
+		"the table is missing": {
+			script: func(a *stub.AWS) {
+				a.On("DynamoDB.GetItem", stub.Missing("the table")).On("DynamoDB.Query", stub.Missing("the table"))
+			},
+			path: "/readyz", says: []string{"there is no such table", "PERDURE_TABLE"},
+		},
+		"the table may not be read": {
+			script: func(a *stub.AWS) { a.On("DynamoDB.GetItem", stub.Denied()) }, path: "/readyz",
+			says: []string{"the function's role may not do this"},
+		},
+		"the table hangs": {
+			script: func(a *stub.AWS) { a.On("DynamoDB.GetItem", stub.Hangs()) }, path: "/readyz", says: []string{"deadline exceeded"},
+		},
+		"the bucket is missing": {
+			script: func(a *stub.AWS) {
+				a.On("DynamoDB.GetItem", stub.OK("{}"))
+				a.On("GET bucket", stub.Script{Status: http.StatusNotFound, Body: `<Error><Code>NoSuchBucket</Code><Message>no</Message></Error>`})
+			},
+			path: "/readyz", says: []string{"there is no such bucket", "PERDURE_BUCKET"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			aws := newAWS(t)
+			if c.script != nil {
+				c.script(aws)
+			}
+			api := start(t, "api", environ(aws.URL, c.changes))
+			var e lambdaevents.APIGatewayV2HTTPRequest
+			require.NoError(t, json.Unmarshal(sample(t, "api/me.json"), &e))
+			e.RawPath = c.path
+			event, err := json.Marshal(e)
+			require.NoError(t, err)
+			got := response(t, api, event)
+			require.Equal(t, http.StatusServiceUnavailable, got.StatusCode, "%s\n%s", got.Body, api.Log())
+			require.Contains(t, got.Body, `"code":"unavailable"`)
+			for _, says := range c.says {
+				// What a process writes comes by another way than its answer.
+				require.Eventually(t, func() bool { return strings.Contains(api.Log(), says) }, hang, tick, "%q is not said in: %s", says, api.Log())
+			}
+		})
+	}
 }
 
 // BenchmarkInit measures the time from the start of a process to its first
