@@ -154,6 +154,7 @@ func gaps() []question {
 		}},
 		{"start-again", startAgain},
 		{"url-streams", urlStreams},
+		{"update-in-flight", updateInFlight},
 		{"execution-names", executionNames},
 		{"input-sizes", inputSizes},
 	}

@@ -1,7 +1,10 @@
 """Lambda: sizes, limits, and batches of queues."""
 
 import json
+import threading
+import time
 
+from ministack.core import lambda_runtime as runtime
 from ministack.services import lambda_svc as lam
 from ministack.services.cloudformation import provisioners
 
@@ -110,3 +113,26 @@ def reserved_by_template():
         return reserve(update(physical, old, new, *rest, **named), new)
 
     handlers["create"], handlers["update"] = created, updated
+
+
+@gap(
+    "update-in-flight",
+    "An update, or the end of a function, leaves invocations in flight to end by themselves.",
+    f"{DOCS}/dg/lambda-runtime-environment.html",
+)
+def update_in_flight():
+    inner = runtime.kill_workers
+
+    def retire(worker):
+        # Nobody hands it out any more. What it does it may do for as long as a function may run.
+        end = time.monotonic() + 900
+        while worker.in_use and time.monotonic() < end:
+            time.sleep(0.05)
+        inner([worker])
+
+    def kill(workers):
+        for worker in [w for w in workers if w.in_use]:
+            threading.Thread(target=retire, args=(worker,), daemon=True).start()
+        inner([w for w in workers if not w.in_use])
+
+    runtime.kill_workers = kill
