@@ -36,7 +36,7 @@ var anyOfOurs = []string{"core/...", "events", "internal/...", "web", "localstac
 // core ← host ← {adapter, tool, api} ← {local, functions} ← cmd.
 var directions = lintkit.Directions{
 	Path:     "github.com/perdure/perdure",
-	TestOnly: []string{"core/scenario/...", "internal/host/porttest/...", "internal/adapter/*/*test/...", "internal/lintkit/...", "localstack/target"},
+	TestOnly: []string{"core/scenario/...", "internal/host/porttest/...", "internal/host/wakemodel/...", "internal/adapter/*/*test/...", "internal/lintkit/...", "localstack/target"},
 	Rows:     slices.Concat(coreRows, shellRows, edgeRows),
 	Fences: []lintkit.Fence{
 		{
