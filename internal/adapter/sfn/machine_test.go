@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/perdure/perdure/core/ident"
+	"github.com/perdure/perdure/core/session"
 	"github.com/perdure/perdure/internal/adapter/sfn"
 	"github.com/perdure/perdure/internal/host"
 )
@@ -432,4 +433,22 @@ func TestTheDefinitionSaysWhatItMust(t *testing.T) {
 		}
 	})
 	require.Equal(t, 4, tasks)
+
+	type state struct {
+		MaxConcurrency int
+		ItemProcessor  struct {
+			States map[string]struct {
+				Retry []struct{ ErrorEquals []string }
+			}
+		}
+	}
+	var states struct{ States map[string]state }
+	require.NoError(t, json.Unmarshal([]byte(text), &states))
+	tools := states.States["Tools"]
+	require.Equal(t, session.InFlightMax, tools.MaxConcurrency, "as many as the core starts at once")
+	retries := tools.ItemProcessor.States["Tool"].Retry
+	require.Len(t, retries, 1)
+	require.Equal(t, []string{"Lambda.TooManyRequestsException"}, retries[0].ErrorEquals,
+		"only what has certainly not begun is tried again: whether a call may run twice is the core's decision")
+	require.NotContains(t, text, "Heartbeat", "nobody beats for a person who thinks")
 }
