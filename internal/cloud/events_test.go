@@ -10,6 +10,8 @@ import (
 
 	"github.com/perdure/perdure/core/ident"
 	"github.com/perdure/perdure/internal/adapter/gosched"
+	"github.com/perdure/perdure/internal/adapter/memory"
+	"github.com/perdure/perdure/internal/adapter/sfn"
 	"github.com/perdure/perdure/internal/cloud"
 	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/internal/host"
@@ -151,6 +153,43 @@ func TestTheSweepCountsWhatIsStuck(t *testing.T) {
 	require.True(t, there, w.log)
 	require.InDelta(t, 2, stuck, 0)
 	require.Equal(t, []any{[]any{"function"}}, dimensions)
+}
+
+// TestAnExecutionThatEndedBadlyIsFollowedAtOnce loses the first activation. That
+// it is overdue is a long way off; the event says it now.
+func TestAnExecutionThatEndedBadlyIsFollowedAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	lost := make(chan memory.Activation, 1)
+	w.loses = func(a memory.Activation) bool {
+		if a.Epoch == 1 {
+			lost <- a
+		}
+		return a.Epoch == 1
+	}
+	c := w.serve()
+	_, err := c.CreateSession(t.Context(), map[string]any{"id": "s", "config": script(`[{"text":"done"}]`)})
+	require.NoError(t, err)
+	_, err = c.StartRun(t.Context(), "s", say("go on"), 0)
+	require.NoError(t, err)
+	a := <-lost
+	require.NoError(t, w.waker.End(t.Context(), a.Key, a.Inc, a.Epoch))
+	input, err := sfn.Input(a.Key, a.Inc, a.Epoch)
+	require.NoError(t, err)
+	var event map[string]any
+	require.NoError(t, json.Unmarshal(sample(t, "sweep/execution_failed.json"), &event))
+	event["detail"].(map[string]any)["input"] = string(input)
+	raw, err := json.Marshal(event)
+	require.NoError(t, err)
+	ctx, cancel := w.invocation()
+	defer cancel()
+	for range 2 { // an event may come twice
+		require.NoError(t, w.function(env.FunctionSweep).Sweep(ctx, "r", raw), w.log)
+	}
+	require.Equal(t, "completed", over(t, c, "s", "run_1").Status)
+	head, err := w.store.Head(t.Context(), a.Key)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, head.Drive.Epoch)
 }
 
 // panics is a log that breaks down.
