@@ -35,7 +35,7 @@ func (s *server) awaitRun(ctx context.Context, key host.Key, d *host.Done, id id
 
 // inProgress says, from state alone, that a run is neither over nor waiting.
 func inProgress(d *host.Done, id ident.RunID) bool {
-	active, queued := host.LiveRuns(&d.State)
+	active, queued := host.LiveRuns(d)
 	if active != nil && active.ID == id {
 		return active.Status != host.RunWaits
 	}

@@ -179,7 +179,7 @@ func (v *view) summary(l host.Listed) SessionSummary {
 func (v *view) session(d *host.Done) (Session, error) {
 	st, m := &d.State, d.Meta
 	out := Session{
-		ID: string(v.key.Session), Name: m.Name, Title: v.title(m, d.Head.Seq), Status: d.Head.Status, Activity: st.Activity(),
+		ID: string(v.key.Session), Name: m.Name, Title: v.title(m, d.Head.Seq), Status: d.Head.Status, Activity: d.Activity(),
 		CreatedAt: Time(m.CreatedAt), UpdatedAt: Time(m.UpdatedAt), ClosedAt: Time(m.ClosedAt), Metadata: metadataOf(m),
 		Config: v.config(st.Config), ConfigRevision: st.ConfigRevision, Head: uint64(d.Head.Seq),
 		QueuedRuns: []Run{}, Remembered: []Remembered{}, Workspaces: workspacesOf(st.Config.Workspaces),
@@ -192,7 +192,7 @@ func (v *view) session(d *host.Done) (Session, error) {
 	if out.Quarantine != nil {
 		out.Activity = "quarantined"
 	}
-	active, queued := host.LiveRuns(st)
+	active, queued := host.LiveRuns(d)
 	if active != nil {
 		rv, err := v.s.Engine.RunOf(v.ctx, v.key, *d, active.ID)
 		if err != nil {

@@ -58,10 +58,10 @@ func (e *Engine) Run(ctx context.Context, key Key, id ident.RunID) (RunView, err
 func (e *Engine) RunOf(ctx context.Context, key Key, d Done, id ident.RunID) (RunView, error) {
 	s := &d.State
 	var v RunView
-	if rec := liveRun(s, id); rec != nil {
+	if rec := liveRun(&d, id); rec != nil {
 		v.RunRecord = *rec
 		if s.Active != nil && s.Active.ID == id {
-			v.WaitingOn = waitingOn(s)
+			v.WaitingOn = waitingOn(&d)
 		}
 	} else {
 		row, err := e.d.Log.Row(ctx, key, rowRun(id))
@@ -89,10 +89,16 @@ func (e *Engine) RunOf(ctx context.Context, key Key, d Done, id ident.RunID) (Ru
 	return v, nil
 }
 
-// LiveRuns returns the active run, or nil, and the queued ones, from state.
-func LiveRuns(s *session.State) (active *RunRecord, queued []RunRecord) {
+// LiveRuns returns the active run, or nil, and the queued ones, from state. A run
+// that waits for nothing any more goes on as soon as a driver has it: to who
+// looks it runs.
+func LiveRuns(d *Done) (active *RunRecord, queued []RunRecord) {
+	s := &d.State
 	if s.Active != nil {
 		rec := recordOf(s.Active)
+		if rec.Status == session.RunWaits && len(waitingOn(d)) == 0 {
+			rec.Status = session.RunRunning
+		}
 		active = &rec
 	}
 	for _, q := range s.Queue {
@@ -101,8 +107,17 @@ func LiveRuns(s *session.State) (active *RunRecord, queued []RunRecord) {
 	return active, queued
 }
 
-func liveRun(s *session.State, id ident.RunID) *RunRecord {
-	active, queued := LiveRuns(s)
+// Activity is what the session is doing, by the same rule.
+func (d *Done) Activity() string {
+	a := d.State.Activity()
+	if a == session.RunWaits && len(waitingOn(d)) == 0 {
+		return session.RunRunning
+	}
+	return a
+}
+
+func liveRun(d *Done, id ident.RunID) *RunRecord {
+	active, queued := LiveRuns(d)
 	if active != nil && active.ID == id {
 		return active
 	}
@@ -115,8 +130,8 @@ func liveRun(s *session.State, id ident.RunID) *RunRecord {
 }
 
 // waitingOn names each thing that the active run waits for.
-func waitingOn(s *session.State) []WaitingOn {
-	r := s.Active
+func waitingOn(d *Done) []WaitingOn {
+	s, r := &d.State, d.State.Active
 	if r.RunStatus() != session.RunWaits {
 		return nil
 	}
@@ -152,7 +167,8 @@ func waitingOn(s *session.State) []WaitingOn {
 			}
 		case c.Status == session.CallCalled && c.Attempt > 0:
 			out = append(out, WaitingOn{"retry", id.String(), r.Wait.Since, c.NotBefore})
-		case c.Status == session.CallCalled && s.Ready(c):
+		case c.Status == session.CallCalled && s.Ready(c) && d.Head.Drive.Status == DriveParked:
+			// A driver has looked, and could not start it.
 			out = append(out, WaitingOn{"tool", id.String(), r.Wait.Since, 0})
 		}
 	}
@@ -178,7 +194,7 @@ func (e *Engine) Runs(ctx context.Context, key Key, before ident.RunID, limit in
 		if err := json.Unmarshal(r.Data, &out[i]); err != nil {
 			return nil, errors.Join(ErrUnavailable, err)
 		}
-		if live := liveRun(&d.State, out[i].ID); live != nil {
+		if live := liveRun(&d, out[i].ID); live != nil {
 			out[i] = *live
 		}
 	}
