@@ -56,6 +56,9 @@ func (w *world) view(query string, headers ...string) *viewer {
 
 func (w *world) viewAt(url string, headers ...string) *viewer {
 	w.Helper()
+	if w.reach != nil {
+		url = w.reach(url)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), hang)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	require.NoError(w, err)

@@ -48,6 +48,9 @@ type target struct {
 	// start brings the server back after kill, which ends it as a power cut
 	// would, or stop, which ends it as a deploy does. Its URL may be another.
 	start, kill, stop func(tb testing.TB)
+	// reach is where an address that the server names is found from here; nil is
+	// where it says.
+	reach func(address string) string
 	// data is the server's folder.
 	data string
 	// log is what the server has said.
@@ -74,7 +77,12 @@ func onAWS(t *testing.T) *target {
 	if _, there := errors.AsType[*types.ResourceExistsException](err); !there {
 		require.NoError(t, err)
 	}
-	return &target{url: stack.API, key: stack.Key, log: &tail{}}
+	reach := func(address string) string {
+		there, err := stack.Reach(address)
+		require.NoError(t, err)
+		return there
+	}
+	return &target{url: stack.API, key: stack.Key, log: &tail{}, reach: reach}
 }
 
 // server is what all those tests share where it is a program.

@@ -66,9 +66,10 @@ def arguments():
 
 
 def context(args):
-    """An emulator keeps nothing and knows no sampling rules; what tests talk to is on this machine."""
+    """An emulator keeps nothing and knows no sampling rules; what tests talk to is on this machine, and nobody
+    waits twenty minutes for a deletion's second round."""
     if args.endpoint != "aws":
-        for key, value in {"xray": "0", "keep": "0", "allowPrivate": "1", "logDays": "1"}.items():
+        for key, value in {"xray": "0", "keep": "0", "allowPrivate": "1", "logDays": "1", "purgeAgainSeconds": "5"}.items():
             args.given.setdefault(key, value)
     return [f"{key}={value}" for key, value in args.given.items()]
 
