@@ -1,6 +1,8 @@
 package stub_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,7 +41,7 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", dir,
-		"../../api", "../../drive", "../../deliver", "../../sweep")
+		"../../api", "../../drive")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -149,6 +151,29 @@ func TestTheBuiltAPIAnswersItsGateway(t *testing.T) {
 	require.Equal(t, 2, aws.Asked("secretsmanager.GetSecretValue"), "once each, at the start")
 	require.NotContains(t, api.Log(), "aaaaaaaa")
 	require.NotContains(t, api.Log(), "bbbbbbbb")
+}
+
+// zipMost is the largest archive that a function may be deployed as: what is
+// larger takes long to start cold.
+const zipMost = 15 << 20
+
+func TestFunctionsAreSmall(t *testing.T) {
+	t.Parallel()
+	dir, err := built()
+	require.NoError(t, err)
+	for _, role := range []string{"api", "drive"} {
+		binary, err := os.ReadFile(filepath.Join(dir, role))
+		require.NoError(t, err)
+		var packed bytes.Buffer
+		w := zip.NewWriter(&packed)
+		f, err := w.Create("bootstrap")
+		require.NoError(t, err)
+		_, err = f.Write(binary)
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		t.Logf("%s: %d KB, packed %d KB", role, len(binary)>>10, packed.Len()>>10)
+		require.Less(t, packed.Len(), zipMost, role)
+	}
 }
 
 // wrong is one way in which a function's surroundings can be wrong.
