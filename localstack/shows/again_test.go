@@ -168,12 +168,15 @@ func TestADeleteLeavesNothing(t *testing.T) {
 	w.ask(http.MethodDelete, w.path(""), nil).is(http.StatusNoContent)
 	w.get("").is(http.StatusNotFound)
 	w.get("/events").is(http.StatusNotFound)
+	var left []string
+	defer func() {
+		if t.Failed() {
+			t.Log(strings.Join(left, "\n"))
+		}
+	}()
 	eventually(t, "something is left of a deleted session", func() bool {
 		w.invoke(env.FunctionSweep, object{})
-		left := append(w.items(), w.objectsOf()...)
-		if len(left) > 0 {
-			t.Logf("left: %.300s", strings.Join(left, " "))
-		}
+		left = append(w.items(), w.objectsOf()...)
 		return len(left) == 0
 	})
 	w.get("").is(http.StatusNotFound)

@@ -142,3 +142,54 @@ func TestAnApprovalIsDecidedBeforeThePark(t *testing.T) {
 	require.Equal(t, 1, w.count("tool.started"))
 	w.succeeds(w.execution(w.driven(host.DriveIdle).Drive.Epoch))
 }
+
+// A cancel of a run that waits: what was asked is closed, and the execution ends.
+func TestACancelOfAParkedRun(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.open([]string{"files.*"})
+	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a.md", "content": "A"})), openaitest.Text("At once.", 1))
+	run := w.run("Write.")
+	on := w.waits(run.ID, "approval")
+	w.rests()
+	w.post("/runs/"+run.ID+"/cancel", nil).is(http.StatusAccepted)
+	w.until(run.ID, "cancelled")
+	w.post("/approvals/"+on.ID, object{"decision": "approve"}).is(http.StatusConflict)
+	w.driven(host.DriveIdle)
+	w.succeeds(w.execution(1))
+	require.Equal(t, "At once.", w.ends(w.run("And now?").ID))
+}
+
+// A cancel while a customer's function is at work, in a function of ours that the
+// driver does not hear of: it is let go, and nobody knows how far it came.
+func TestACancelDuringACustomersFunction(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	name := w.customer()
+	w.open([]string{name})
+	w.model.Enqueue(openaitest.Calls(call("a", name, object{"do": "sleep"})), openaitest.Text("At once.", 1))
+	run := w.run("Ask it.")
+	eventually(t, "the call does not start", func() bool { return w.count("tool.started") > 0 })
+	w.post("/runs/"+run.ID+"/cancel", nil).is(http.StatusAccepted)
+	w.until(run.ID, "cancelled")
+	require.Equal(t, []string{"unknown"}, w.statuses(run.ID))
+	require.Equal(t, "At once.", w.ends(w.run("And now?").ID))
+	w.driven(host.DriveIdle)
+}
+
+// A session that is deleted while it waits: its execution ends, too.
+func TestADeleteOfAParkedSession(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.open([]string{"files.*"})
+	w.model.Enqueue(openaitest.Calls(call("a", "files.write", object{"path": "a.md", "content": "A"})))
+	run := w.run("Write.")
+	w.waits(run.ID, "approval")
+	w.rests()
+	execution := w.execution(1)
+	w.post("/close", object{}).is(http.StatusConflict)
+	w.post("/close", object{"force": true}).is(http.StatusOK)
+	w.ask(http.MethodDelete, w.path(""), nil).is(http.StatusNoContent)
+	w.get("").is(http.StatusNotFound)
+	w.succeeds(execution)
+}
