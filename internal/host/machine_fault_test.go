@@ -407,3 +407,49 @@ func TestAStepIsLeftToANewerBuild(t *testing.T) {
 		check(f.waker.End(ctx, e.Key, e.Inc, e.Epoch))
 	})
 }
+
+// T54: ten thousand slices of one session, with an approval that stays open over
+// rollovers: no execution grows long, and nobody notices.
+func TestT54TenThousandSlices(t *testing.T) {
+	t.Parallel()
+	lab{specs: plain, model: func(sim *simsched.Sim) generate {
+		return func(_ context.Context, req host.ModelRequest, _ func(host.Delta)) (host.ModelResult, error) {
+			switch last := req.Messages[len(req.Messages)-1]; {
+			case last.Role == host.RoleUser && last.Parts[0].Text == "write":
+				return said("", call("w", "t.write", `{}`))
+			case req.NoTools || last.Role == host.RoleTool && last.Results[0].Text == "t.write ran":
+				return said("enough")
+			}
+			return said("", call("a", "t.read", `{}`))
+		}
+	}}.farmed(t, host.Options{SliceTurns: 1}, func(ctx context.Context, f *farm) {
+		k := key("s")
+		c := config("t.*")
+		c.Limits.MaxTurns = 1000
+		c.Context.Window.MaxMessages = 40
+		f.open(ctx, k, c)
+		var pending ident.RunID
+		for f.calls < 10_000 {
+			f.submit(ctx, k, "go")
+			f.rests(ctx, k, host.DriveIdle)
+			if pending == 0 && f.calls > 5000 {
+				pending = f.submit(ctx, k, "write")
+				f.rests(ctx, k, host.DriveParked)
+				before := f.head(ctx, k).Drive.Epoch
+				f.sleep(ctx, 70*ident.Day) // the machine's wait ends twice, and its activation with it
+				require.Greater(t, f.head(ctx, k).Drive.Epoch, before)
+				f.must(ctx, k, decide(true, "", 1))
+				f.rests(ctx, k, host.DriveIdle)
+				require.Equal(t, session.RunDone, f.run(ctx, k, pending).Status)
+			}
+		}
+		slices := 0
+		for _, e := range f.executing {
+			require.LessOrEqual(t, len(e.states), 310)
+			require.Equal(t, "SUCCEEDED", e.status)
+			slices += len(e.states)
+		}
+		require.Greater(t, slices, 10_000)
+		require.Zero(t, f.sweep(ctx).Lost)
+	})
+}

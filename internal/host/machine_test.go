@@ -63,7 +63,7 @@ func (l lab) farmed(t *testing.T, sl host.Options, story func(ctx context.Contex
 			Started: func(a memory.Activation) {
 				e := &execution{Activation: a, step: 1, began: sim.Now(), status: "RUNNING"}
 				f.executing = append(f.executing, e)
-				sim.Go(f.ctx, fmt.Sprintf("machine %s-%d", a.Key, a.Epoch), func(ctx context.Context) { f.execute(ctx, e) })
+				sim.Go(simsched.WithGroup(f.ctx, "machines"), fmt.Sprintf("machine %s-%d", a.Key, a.Epoch), func(ctx context.Context) { f.execute(ctx, e) })
 			},
 			Woken: func(_ memory.Activation, token string) { f.woken[token].Fire() },
 			Ended: func(a memory.Activation) { f.stop(a) },
@@ -123,6 +123,7 @@ func (f *farm) invoke(ctx context.Context, e *execution, fn string, run func(ctx
 	case at != 0:
 		return errKilled
 	}
+	f.sim.Kill(group) // what it keeps at hand goes with it: the next one is cold
 	return err
 }
 
@@ -231,7 +232,7 @@ func (f *farm) runCalls(ctx context.Context, e *execution, calls []host.CallRef)
 	for _, c := range calls {
 		sig := f.sim.NewSignal()
 		done = append(done, sig)
-		f.sim.Go(f.ctx, "tool", func(ctx context.Context) {
+		f.sim.Go(simsched.WithGroup(f.ctx, "machines"), "tool", func(ctx context.Context) {
 			defer sig.Fire()
 			x := *e
 			_ = f.invoke(ctx, &x, "tool", func(ctx context.Context) error {

@@ -218,3 +218,33 @@ func TestT52FiftyCommandsAtOnce(t *testing.T) {
 	require.Equal(t, "done", f.rests())
 	require.EqualValues(t, 33, f.model.turns.Load(), "each run has a turn, and the steers one more")
 }
+
+// T53: two hundred turns over a window that grows to 200,000 tokens: what the
+// machine carries stays small, and no execution's history grows long.
+func TestT53ALongRunCarriesReferences(t *testing.T) {
+	t.Parallel()
+	f := newFarm(t, host.Options{SliceTurns: 1, RolloverSteps: 60})
+	key := f.open("s")
+	f.model.reply = func(turn int64, _ host.ModelRequest) host.ModelResult {
+		if turn == 200 {
+			return host.ModelResult{Text: "at last"}
+		}
+		return host.ModelResult{Text: words(3500), Calls: []host.ModelCall{call(fmt.Sprint("a", turn), "t_one")}}
+	}
+	f.submit(key, "one", "go")
+	executions := 1
+	for f.rests(); f.model.turns.Load() < 200; f.rests() {
+		executions++
+	}
+	view, err := f.front.View(t.Context(), key)
+	require.NoError(t, err)
+	require.Nil(t, view.State.Active)
+	// A step is at most Model, Next and Tools, with eleven events each and ten for
+	// each of eight calls.
+	const stepEvents = 3*11 + 8*10
+	most := f.steps.Load() * stepEvents
+	t.Logf("%d executions, the longest of %d steps: at most %d events; machine data at most %d bytes", executions, f.steps.Load(), most, f.largest.Load())
+	require.Greater(t, executions, 1)
+	require.Less(t, most, int64(15_000))
+	require.Less(t, f.largest.Load(), int64(4096))
+}
