@@ -43,7 +43,7 @@ build: ## build bin/perdure
 	@$(GO) build -trimpath -o bin/perdure ./cmd/perdure
 
 .PHONY: test
-test: test/go test/fuzz ## run all tests, then each fuzz target for a moment
+test: test/go test/aws test/fuzz ## run all tests, the end-to-end suite on the deployed stack too, then each fuzz target for a moment
 
 .PHONY: check
 check: verify/fmt vet lint verify/tidy verify/generate verify/lint ## look at everything that can be seen without running it
@@ -66,6 +66,10 @@ endif
 test/go: ## run all tests (PKG=./core/…)
 	@$(GO) test $(PKG)
 
+.PHONY: test/aws
+test/aws: ## run the end-to-end suite against the stack on an emulator, or on PERDURE_AWS_ENDPOINT
+	@$(GO) test -timeout 25m ./e2e -args -deployed
+
 .PHONY: test/fuzz
 test/fuzz: ## run each fuzz target for FUZZTIME (2s)
 	@GO="$(GO)" .ci/fuzz $(FUZZTIME)
@@ -82,6 +86,10 @@ test/readme: ## run what the README tells a reader to run
 .PHONY: bench
 bench: ## run the benchmarks (PKG=./core/… BENCH=Apply)
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+.PHONY: bench/aws
+bench/aws: ## how long functions take to come up, and how large they are
+	@$(GO) test -run '^$$' -bench Init -benchtime 10x -v ./functions/internal/stub
 
 ##@ Checks
 
