@@ -70,6 +70,11 @@ func unavailable(w http.ResponseWriter, err error) {
 	if f, ok := errors.AsType[*InvocationError](err); ok && f.Code == FailedInternal {
 		p = problem{Type: "urn:perdure:problem:" + FailedInternal, Title: "Something went wrong here", Status: http.StatusInternalServerError, Code: FailedInternal}
 	}
+	answer(w, p)
+}
+
+// answer sends a problem.
+func answer(w http.ResponseWriter, p problem) {
 	body, err := json.Marshal(p)
 	if err != nil {
 		http.Error(w, p.Title, p.Status) // every field is a plain one: this cannot be

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/perdure/perdure/core/ident"
@@ -38,6 +39,10 @@ type parts struct {
 	engine   *host.Engine
 	handler  http.Handler
 	inbox    *inbox.Inbox
+	own      own
+
+	// readyUntil is how long the last answer that all is well is good.
+	readyUntil atomic.Int64
 }
 
 // role is what a function needs of its surroundings.
@@ -75,6 +80,7 @@ func (f *Function) assemble(ctx context.Context) (*parts, error) {
 	if p.set, err = env.ParseFunction(f.cfg.Lookup, r.needs...); err != nil {
 		return nil, err
 	}
+	p.set.Emulated, p.own = emulated(p.set, f.cfg.Lookup), ownOf(p.set, f.cfg.Role)
 	if p.ports, err = f.cfg.Connect(ctx, p.set); err != nil {
 		return nil, err
 	}
@@ -150,7 +156,7 @@ func (f *Function) options(p *parts) host.Options {
 }
 
 // elsewhere says that a tool's calls run in the function tool: those of
-// customers' functions, which may take long, and which that one alone may invoke.
+// customers' functions that the model waits for, which may take long.
 // The server's own tools are expected to answer within seconds, whatever their
 // deadline is, and a step of the machine costs more than they do.
 func (p *parts) elsewhere(def session.ToolDef) bool {
@@ -161,7 +167,7 @@ func (f *Function) assembleEngine(p *parts) (err error) {
 	p.models = &models{set: p.set, secrets: p.secrets, log: f.log, calls: f.cfg.Role == env.FunctionDrive}
 	p.tools, err = wiring.NewTools(wiring.ToolsConfig{
 		Settings: p.settings, Workspaces: p.ports.Workspaces, Guard: guard(p.set), Secret: p.secret, Now: p.sched.Now,
-		URL: func() string { return p.set.PublicURL }, Functions: p.ports.Functions, Queues: outbox{p}, WorkQueue: p.set.Work,
+		URL: func() string { return p.set.PublicURL }, Functions: ownFunctions{p.ports.Functions, p.own}, Queues: outbox{p}, WorkQueue: p.set.Work,
 		OnPanic: func(tool string, value any, stack []byte) {
 			f.panicked(f.life, "a tool panicked", value, stack, "tool", tool)
 		},
@@ -218,14 +224,17 @@ func (f *Function) assembleAPI(p *parts, r role) {
 	model := wiring.DefaultModel(p.set.OpenAISecret != "", p.set.OpenAIBaseURL, p.set.OpenAIModel)
 	p.handler = api.New(api.Deps{
 		Engine: p.engine, Stash: p.ports.Stash, Auth: auth, Keys: p.signing.promises, Secret: p.signing.cursors,
-		Tools: p.tools.Store, DefaultConfig: func(context.Context, ident.TenantID) api.Config { return wiring.DefaultConfig(model) },
+		Tools: ownStore{p.tools.Store, p.own}, DefaultConfig: func(context.Context, ident.TenantID) api.Config { return wiring.DefaultConfig(model) },
 		// The gateway has a guard of its own, and knows its names.
 		Guard: api.Guard{Hosts: []string{"*"}}, Ready: p.ready,
 		KeyHint: "the admin's key is in the Secrets Manager entry that the stack's outputs name",
 		Version: f.cfg.Version, Log: f.log,
 		Streams: api.Streams{Live: p.ports.Live, URL: p.set.StreamURL, For: streamFor},
 	})
-	if f.cfg.Role == env.FunctionInbox {
+	switch f.cfg.Role {
+	case env.FunctionRead, env.FunctionStream:
+		p.handler = readsOnly(p.handler)
+	case env.FunctionInbox:
 		p.inbox = inbox.New(inbox.Deps{API: p.handler, Sessions: p.engine, Body: p.ports.Blobs.GetBlob, Log: f.log})
 	}
 }
@@ -236,11 +245,18 @@ const readySession = "readyz"
 // ready asks the table and the bucket for what is not there: one that answers so
 // is there, and may be read.
 func (p *parts) ready(ctx context.Context) error {
+	now := p.sched.Now()
+	if int64(now) < p.readyUntil.Load() {
+		return nil
+	}
 	key := host.Key{Tenant: Tenant, Session: readySession}
 	_, err := p.ports.Log.Head(ctx, key)
 	if err != nil && !errors.Is(err, host.ErrNotFound) {
 		return err
 	}
-	_, err = p.ports.Workspaces.ListFiles(ctx, key, "", "", "", true, 1)
-	return err
+	if _, err = p.ports.Workspaces.ListFiles(ctx, key, "", "", "", true, 1); err != nil {
+		return err
+	}
+	p.readyUntil.Store(int64(now.Add(readyFor)))
+	return nil
 }
