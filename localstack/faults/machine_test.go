@@ -24,10 +24,19 @@ import (
 
 	"github.com/perdure/perdure/internal/adapter/sfn"
 	"github.com/perdure/perdure/internal/env"
+	"github.com/perdure/perdure/internal/host"
 )
 
 // machine is a client of the machine's engine.
 func (w *world) machine() *awssfn.Client { return awssfn.NewFromConfig(w.stack.Config.Copy()) }
+
+// waker is the stack's own, as the functions have it.
+func (w *world) waker() *sfn.Waker {
+	w.Helper()
+	waker, err := sfn.NewWaker(w.stack.Config.Copy(), w.stack.Outputs["Machine"])
+	require.NoError(w, err)
+	return waker
+}
 
 // execution is the ARN of one, by its name.
 func (w *world) execution(name string) string {
@@ -133,6 +142,26 @@ func (w *world) drives(epoch, step uint64) string {
 	var next struct{ Next string }
 	require.NoError(w, json.Unmarshal(answer, &next))
 	return next.Next
+}
+
+// sweeps invokes the sweep until it is so. What is owed is found when its time
+// is up.
+func (w *world) sweeps(so func() bool) {
+	w.Helper()
+	w.eventually(func() bool {
+		_, err := w.invoke(w.Context(), env.FunctionSweep, []byte(`{}`))
+		require.NoError(w, err)
+		return so()
+	}, "the sweep does not find it")
+}
+
+// claimed sweeps until a driver has the session.
+func (w *world) claimed() {
+	w.Helper()
+	w.sweeps(func() bool {
+		s := w.head().Drive.Status
+		return s != host.DriveStarting && s != host.DriveWaking
+	})
 }
 
 // kill ends the function that is at the other end of a connection, as the loss
