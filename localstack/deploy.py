@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import platform
 import shutil
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CACHE = os.path.join(ROOT, ".cache", "localstack")
@@ -49,7 +51,50 @@ def main():
             deploy += ["--context", pair]
         timed("deploy", run, deploy, settings(args))
     print(f"{'in all':10} {time.monotonic() - start:5.1f} s", flush=True)
+    tell(args)
     return 0
+
+
+REACH = """
+The stack answers. In a shell:
+
+  export PERDURE_URL={url}
+  export PERDURE_KEY={key}
+  curl -sS -H "Authorization: Bearer $PERDURE_KEY" $PERDURE_URL/v1/me
+  curl -sS -H "Authorization: Bearer $PERDURE_KEY" -H "Content-Type: application/json" \\
+    $PERDURE_URL/v1/sessions -d '{{"id": "walk"}}'
+  curl -sSN -H "Authorization: Bearer $PERDURE_KEY" {stream}/v1/sessions/walk/stream
+{client}  bin/perdure doctor"""
+
+
+def tell(args):
+    """Says how to reach what was deployed. The key of a stack on AWS is for its owner to ask for."""
+    with open(args.outputs) as file:
+        (outputs,) = json.load(file).values()
+    key, name = "<pk_ and its id and _ and its secret>", outputs["AdminKeySecret"]
+    if args.endpoint != "aws":
+        entry = json.loads(secret(args.endpoint, name))
+        key = f"pk_{entry['id']}_{entry['secret']}"
+    client = "" if os.path.exists(os.path.join(ROOT, "bin", "perdure")) else "  make build\n"
+    print(REACH.format(url=outputs["ApiUrl"].rstrip("/"), key=key, stream=outputs["StreamUrl"].rstrip("/"), client=client))
+    if args.endpoint == "aws":
+        print(f"\nThe key is in  aws secretsmanager get-secret-value --query SecretString --output text --secret-id {name}")
+
+
+def secret(endpoint, name):
+    """Reads an entry of an emulator's Secrets Manager, which looks at no signature."""
+    scope = "Credential=test/20200101/us-east-1/secretsmanager/aws4_request"
+    request = urllib.request.Request(
+        endpoint,
+        data=json.dumps({"SecretId": name}).encode(),
+        headers={
+            "Content-Type": "application/x-amz-json-1.1",
+            "X-Amz-Target": "secretsmanager.GetSecretValue",
+            "Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0",
+        },
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.load(answer)["SecretString"]
 
 
 def arguments():

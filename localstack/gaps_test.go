@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	sfntypes "github.com/aws/aws-sdk-go-v2/service/sfn/types"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -118,6 +119,18 @@ func gaps() []question {
 			event := []byte(`{"x":"` + strings.Repeat("x", 7_000_000) + `"}`)
 			_, err := w.lambda.Invoke(t.Context(), &lambda.InvokeInput{FunctionName: aws.String(w.out["Answer"]), Payload: event})
 			return code(err) == "RequestTooLargeException"
+		}},
+		{"url-address", func(t *testing.T, w *world) bool {
+			made, err := w.lambda.CreateFunctionUrlConfig(t.Context(), &lambda.CreateFunctionUrlConfigInput{
+				FunctionName: aws.String(w.out["Answer"]), AuthType: lambdatypes.FunctionUrlAuthTypeNone,
+			})
+			require.NoError(t, err)
+			_, err = w.lambda.DeleteFunctionUrlConfig(t.Context(), &lambda.DeleteFunctionUrlConfigInput{FunctionName: aws.String(w.out["Answer"])})
+			require.NoError(t, err)
+			// Where it is found from here.
+			here, err := w.Reach(*made.FunctionUrl)
+			require.NoError(t, err)
+			return here == strings.TrimRight(*made.FunctionUrl, "/")
 		}},
 		{"null-failures", nullFailures},
 		{"fifo-groups", fifoGroups},

@@ -1,6 +1,7 @@
 """Lambda: sizes, limits, and batches of queues."""
 
 import json
+import os
 import threading
 import time
 
@@ -136,3 +137,23 @@ def update_in_flight():
         inner([w for w in workers if not w.in_use])
 
     runtime.kill_workers = kill
+
+
+@gap(
+    "url-address",
+    "A function URL is answered at the address that it says.",
+    f"{DOCS}/dg/urls-invocation.html",
+)
+def url_address():
+    create = lam._create_function_url_config
+
+    def created(name, data, qualifier):
+        answer = create(name, data, qualifier)
+        if answer[0] != 201:
+            return answer
+        config = lam._function_urls[lam._url_config_key(name, qualifier)]
+        here = f".{os.environ.get('MINISTACK_HOST', 'localhost')}:{os.environ['GATEWAY_PORT']}/"
+        config["FunctionUrl"] = config["FunctionUrl"].replace("https://", "http://").replace(".on.aws/", here)
+        return lam.json_response(config, status=201)
+
+    lam._create_function_url_config = created
