@@ -24,6 +24,11 @@ import (
 // another: the first one comes while the function runs, or both at its end.
 func urlStreams(t *testing.T, w *world) bool {
 	url := w.streamer(t)
+	return w.streams(t, url) && w.streams(t, url+"/typed")
+}
+
+func (w *world) streams(t *testing.T, url string) bool {
+	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
 	response, err := w.http.Do(request)

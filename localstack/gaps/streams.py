@@ -14,6 +14,7 @@ current = contextvars.ContextVar("stream", default=None)
 streams = {}
 
 SEPARATOR = lam._STREAM_PRELUDE_SEPARATOR
+FRAMED = "application/vnd.awslambda.http-integration-response"
 
 
 class Stream:
@@ -108,13 +109,18 @@ def url_streams():
             def do_POST(self):
                 match = runtime._INVOCATION_RESULT_RE.search(self.path)
                 stream = match and match[2] == "response" and streams.get(match[1])
-                if not stream or self.headers.get("Lambda-Runtime-Function-Response-Mode") != "streaming":
+                if not stream or not self.streams():
                     super().do_POST()
                     return
                 for piece in self.chunks():
                     stream.feed(piece)
                 worker._record_result(generation, match[1], "response", "")
                 self._respond(202)
+
+            def streams(self):
+                """A runtime says so by a header; Go's says it by the type of what it sends, and AWS takes that too."""
+                mode = self.headers.get("Lambda-Runtime-Function-Response-Mode")
+                return mode == "streaming" or self.headers.get("Content-Type") == FRAMED
 
             def chunks(self):
                 while size := int(self.rfile.readline(), 16):

@@ -101,17 +101,18 @@ func start(ctx context.Context, name string, args ...string) (*process, error) {
 		return nil, err
 	}
 	p.life = life
-	tooSlow := time.AfterFunc(slow, func() { _ = p.life.Close() })
+	tooSlow := time.AfterFunc(slow, func() { _ = p.cmd.Process.Kill() })
 	defer tooSlow.Stop()
 	line, _ := bufio.NewReader(answers).ReadBytes('\n')
 	if err = json.Unmarshal(line, p); err == nil {
 		return p, nil
 	}
-	err = errors.Join(p.life.Close(), p.cmd.Wait())
+	// How it ended says more than what went wrong in ending it.
+	_, _ = p.life.Close(), p.cmd.Wait()
 	if p.cmd.ProcessState.ExitCode() == statusMissing {
 		return nil, missingError{strings.TrimSpace(complaint.String())}
 	}
-	return nil, fmt.Errorf("emulator.py did not start (%w): %s", err, complaint.String())
+	return nil, fmt.Errorf("emulator.py did not start: %s", strings.TrimSpace(complaint.String()+" "+p.cmd.ProcessState.String()))
 }
 
 // end closes the emulator's life and waits until it is gone. It ends by killing
