@@ -41,9 +41,9 @@ func (d *driver) owe(head *Head, rd machine.Ready, env session.Env) {
 	s := rd.State
 	switch head.Drive.Status {
 	case DriveIdle, "":
-		// What is in flight on an idle head nobody performs: its session was
-		// frozen, and is released.
-		if !rd.Work && len(s.InFlight()) == 0 {
+		// What is in flight or waited for on an idle head nobody performs, and
+		// nobody wakes it: its session was frozen, and is released.
+		if status, _ := d.driveStatus(rd); status == DriveIdle {
 			head.Drive.Status = DriveIdle
 			return
 		}

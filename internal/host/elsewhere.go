@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"sync/atomic"
 
@@ -12,6 +13,9 @@ import (
 
 // callWatchMs is between two looks at the head while a call runs elsewhere.
 const callWatchMs = 500
+
+// tellMost bounds the pause between two tries to commit what a call came to.
+const tellMost = 5 * ident.Second
 
 // RunCall runs one call that a slice left to a process of its own, and commits
 // what it came to. An error is of this process, never of the tool: what became
@@ -34,9 +38,27 @@ func (e *Engine) RunCall(ctx context.Context, st Step, c CallRef) error {
 	if o == nil {
 		return nil
 	}
-	// What a tool has answered is worth more than this caller's patience.
-	_, err = e.Do(context.WithoutCancel(ctx), st.Key, o.Prepared)
-	return err
+	o.Inc = st.Inc
+	return e.tell(ctx, st, claim, o.Prepared)
+}
+
+// tell commits what a call came to. That is worth more than this caller's
+// patience: it is tried as long as this process lives.
+func (e *Engine) tell(ctx context.Context, st Step, claim session.Claim, p Prepared) error {
+	ctx = context.WithoutCancel(ctx)
+	for try := 0; ; try++ {
+		_, err := e.Do(ctx, st.Key, p)
+		pause := min(ident.Second<<min(try, 4), tellMost)
+		if !errors.Is(err, ErrUnavailable) || int64(st.Until-e.Now()) < pause+sliceEnd {
+			return err
+		}
+		if err := e.d.Sched.Sleep(ctx, pause); err != nil {
+			return err
+		}
+		if view, err := e.View(ctx, st.Key); err == nil && !waitsFor(&view, st.Inc, claim) {
+			return nil // it had landed, or nobody waits for it any more
+		}
+	}
 }
 
 // waitsFor says that the session's state still waits for an effect.
@@ -110,7 +132,8 @@ func (p *performance) abandoned(ctx context.Context, st Step, claim session.Clai
 	}
 	view, err := p.e.View(ctx, p.key)
 	if err != nil {
-		return false
+		_, gone := errors.AsType[*session.Rejection](err)
+		return gone
 	}
 	p.rev = view.Head.Rev
 	return !waitsFor(&view, st.Inc, claim)

@@ -221,6 +221,8 @@ type Prepared struct {
 	Blobs   []Blob
 	// Inline is how many payload bytes ride in its events.
 	Inline int64
+	// Inc is the incarnation that it is for; empty is whichever there is.
+	Inc string
 	// Meta, if set, changes the listing document in the same commit.
 	Meta func(*Meta)
 }

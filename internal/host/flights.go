@@ -15,6 +15,7 @@ type flight struct {
 	cancel context.CancelFunc
 	by     ident.Instant // its deadline, 0 for none
 	late   *atomic.Bool  // set when the deadline cut it
+	over   *atomic.Bool  // set when its slice is over, which cut it
 	end    ident.Instant // when it is given up: it was cut off, and says nothing
 }
 
@@ -32,17 +33,31 @@ func (d *driver) start(ctx context.Context, eff session.Effect) {
 			d.slice.turns++
 		}
 	}
-	f := &flight{claim: claim, cancel: cancel, by: p.deadline(eff), late: p.late}
+	f := &flight{claim: claim, cancel: cancel, by: p.deadline(eff), late: p.late, over: new(atomic.Bool)}
 	if d.stopping {
 		f.by = min(f.by, max(d.stopBy.Add(-stopTail), 1))
 	}
 	d.flights = append(d.flights, f)
 	d.e.d.Sched.Go(fctx, claim.String(), func(ctx context.Context) {
-		if o := p.perform(ctx, eff); o != nil {
+		if o := p.perform(ctx, eff); o != nil && (!f.over.Load() || o.answered()) {
 			o.claim, o.inc, o.rendered = claim, p.s.Inc, p.rendered
 			d.deliver(o)
 		}
 	})
+}
+
+// answered says that an effect came to something. What was cut off with its
+// slice did not: whoever has the claim now decides what becomes of it.
+func (o *outcome) answered() bool {
+	switch c := o.Command.(type) {
+	case *session.ModelOutcome:
+		return c.Fault == nil && !c.Aborted
+	case *session.CompactionOutcome:
+		return c.Fault == nil && !c.Aborted
+	case *session.ToolOutcome:
+		return c.Fault == nil && !c.Aborted && (!c.Lookup || c.Found)
+	}
+	return false
 }
 
 // take accepts an effect's end. One of another incarnation means nothing to
@@ -95,7 +110,7 @@ func (d *driver) reconcile() {
 	flying := claimsOf(&s)
 	for _, f := range slices.Clone(d.flights) {
 		switch {
-		case d.head.Quarantine != nil || !slices.Contains(flying, f.claim):
+		case d.head.Quarantine != nil || d.head.Status == StatusDeleting || !slices.Contains(flying, f.claim):
 			d.land(f.claim)
 		case f.claim.Kind == session.ClaimModel && s.Active.Ending != nil:
 			f.cancel()

@@ -160,7 +160,7 @@ func (f *farm) execute(ctx context.Context, e *execution) {
 			e.states = append(e.states, "Wait")
 			err = f.wait(ctx, e, next.Wait)
 		}
-		if err != nil {
+		if err != nil && e.status == "RUNNING" {
 			e.states = append(e.states, "Recover")
 			if next, err = f.drive(ctx, e, true); err != nil {
 				return

@@ -119,7 +119,7 @@ func (e *Engine) supersede(ctx context.Context, st Step, lost bool) (Next, error
 		head.DueAt = max(e.Now(), head.At).Add(startingDueMs)
 		err = d.writeHead(ctx, head, nil)
 		if err == nil {
-			e.succeed(ctx, d)
+			e.succeed(ctx, d, st.Recover)
 			return Next{Do: NextDone}, nil
 		}
 		if _, conflict := errors.AsType[*Conflict](err); !conflict || try >= sends {
@@ -135,9 +135,10 @@ func (e *Engine) supersede(ctx context.Context, st Step, lost bool) (Next, error
 const backOffMost = 8 * ident.Second
 
 // succeed starts the activation that a head was just moved to. After a lost one
-// it waits a little: what took that down may pass.
-func (e *Engine) succeed(ctx context.Context, d *driver) {
-	if n := d.head.Failures; n > 0 {
+// it waits a little, unless that was found by the sweep, which has many to look
+// after and comes late enough: what took it down may pass.
+func (e *Engine) succeed(ctx context.Context, d *driver, pauses bool) {
+	if n := d.head.Failures; n > 0 && pauses {
 		_ = e.d.Sched.Sleep(ctx, min(ident.Second<<(n-1), backOffMost)) // cut short, it starts at once
 	}
 	if err := e.call(ctx, d.key, &d.head); err != nil {

@@ -137,10 +137,17 @@ func (d *driver) endSlice(next Next, err error) {
 		return
 	}
 	for _, f := range d.flights {
+		f.over.Store(true)
 		f.cancel()
 	}
 	sl.claimed = d.claimed
 	d.stash(d.e.base)
+	if d.unsure != nil {
+		// Sent again it could land under a claim that is over, and begin effects
+		// that nobody looks after. Who comes next reads what became of it.
+		d.unsure = nil
+		d.m.Drop()
+	}
 	d.slice, d.claimed, d.woken, d.owes, d.wakeAt = nil, false, false, false, 0
 	d.flights, d.pending = nil, nil
 	d.well()
@@ -159,7 +166,7 @@ func (d *driver) conclude() {
 	if left < d.e.o.ModelMs+sliceTail || d.e.o.SliceTurns > 0 && sl.turns >= d.e.o.SliceTurns || len(sl.calls) > 0 {
 		sl.closing = true
 	}
-	if left < sliceEnd {
+	if left <= sliceEnd {
 		d.endSlice(Next{}, fmt.Errorf("%w: the slice's time is over, and its work is not", ErrUnavailable))
 		return
 	}

@@ -3,6 +3,8 @@ package host
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 
 	"github.com/perdure/perdure/core/ident"
 )
@@ -32,25 +34,54 @@ func (e *Engine) SweepOwed(ctx context.Context) (Swept, error) {
 		if err != nil {
 			return sw, err
 		}
-		fresh := 0
+		keys = slices.DeleteFunc(keys, func(k Key) bool { return seen[k] })
 		for _, k := range keys {
-			if seen[k] {
-				continue
-			}
 			seen[k] = true
-			fresh++
-			if err := e.tend(ctx, k, &sw); err != nil {
-				sw.Failed++
-				e.d.Report(k, "sweep", err)
-			}
-			if ctx.Err() != nil {
-				return sw, ctx.Err()
-			}
 		}
-		if fresh == 0 {
+		if len(keys) == 0 {
 			return sw, nil
 		}
+		if err := e.tendAll(ctx, keys, &sw); err != nil {
+			return sw, err
+		}
 	}
+}
+
+// sweepLanes is how many sessions are looked after side by side: what an outage
+// took down is made good within the minutes that I9 allows, and a deletion that
+// takes long is in nobody's way.
+const sweepLanes = 16
+
+// tendAll looks after sessions, and adds up what came of it.
+func (e *Engine) tendAll(ctx context.Context, keys []Key, sw *Swept) error {
+	var next atomic.Int64
+	lanes := make([]Swept, min(sweepLanes, len(keys)))
+	ended := make([]Signal, len(lanes))
+	for i := range lanes {
+		ended[i] = e.d.Sched.NewSignal()
+		e.d.Sched.Go(ctx, "sweep", func(ctx context.Context) {
+			defer ended[i].Fire()
+			for n := next.Add(1); int(n) <= len(keys) && ctx.Err() == nil; n = next.Add(1) {
+				k := keys[n-1]
+				if err := e.tend(ctx, k, &lanes[i]); err != nil {
+					lanes[i].Failed++
+					e.d.Report(k, "sweep", err)
+				}
+			}
+		})
+	}
+	for i := range lanes {
+		// A lane ends with ctx by itself; until then what it counts is its own.
+		if _, err := e.d.Sched.WaitAny(context.WithoutCancel(ctx), -1, ended[i]); err != nil {
+			return err
+		}
+		sw.add(lanes[i])
+	}
+	return ctx.Err()
+}
+
+func (sw *Swept) add(o Swept) {
+	sw.Found, sw.Deleted, sw.Lost, sw.Failed = sw.Found+o.Found, sw.Deleted+o.Deleted, sw.Lost+o.Lost, sw.Failed+o.Failed
 }
 
 // tend looks after one session. The index is a hint: the head is read anew, and
@@ -70,8 +101,7 @@ func (e *Engine) tend(ctx context.Context, key Key, sw *Swept) (err error) {
 		return nil
 	}
 	if d.head.Status == StatusDeleting {
-		sw.Deleted++
-		return e.purgeOn(ctx, d, now)
+		return e.purgeOn(ctx, d, now, sw)
 	}
 	sw.Found++
 	switch d.head.Drive.Status {
@@ -130,10 +160,27 @@ func (e *Engine) giveUp(ctx context.Context, d *driver, sw *Swept) error {
 	return err
 }
 
+// purgeMs is how long a sweep has a deletion for itself: longer than it lives.
+const purgeMs = 6 * ident.Minute
+
 // purgeOn goes on with a deletion. A process that knew nothing of it may write
 // content for as long as it lives, so content is looked for once more when none
-// of those is left; only then the head goes, and with it the id is free.
-func (e *Engine) purgeOn(ctx context.Context, d *driver, now ident.Instant) error {
+// of those is left; only then the head goes, and with it the id is free. One
+// sweep does it: a second, at work on what it had found before the head went,
+// would take what a successor of the same id has written since.
+func (e *Engine) purgeOn(ctx context.Context, d *driver, now ident.Instant, sw *Swept) error {
+	mine := func(due ident.Instant) error {
+		head := d.head
+		head.DueAt = due
+		return d.writeHead(ctx, head, nil)
+	}
+	if err := mine(now.Add(purgeMs)); err != nil {
+		if _, conflict := errors.AsType[*Conflict](err); conflict {
+			return nil // another sweep has it
+		}
+		return err
+	}
+	sw.Deleted++
 	if e.d.Purge != nil {
 		if err := e.d.Purge(ctx, d.key, d.head.Inc); err != nil {
 			return err
@@ -143,7 +190,5 @@ func (e *Engine) purgeOn(ctx context.Context, d *driver, now ident.Instant) erro
 	if now >= last {
 		return e.d.Log.Delete(ctx, d.key, d.head.Inc)
 	}
-	head := d.head
-	head.DueAt = last
-	return d.writeHead(ctx, head, nil)
+	return mine(last)
 }

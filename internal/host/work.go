@@ -19,6 +19,7 @@ type choice struct {
 	blind    bool                            // idempotency keys are not looked up
 	unseen   bool                            // and there are some
 	again    func(ctx context.Context) error // runs before each further try
+	inc      string                          // the incarnation that it is for; empty is any
 	outcomes int                             // of pending, from its front
 	resume   bool
 	resumed  bool // a driver's step was possible
@@ -65,6 +66,13 @@ func (d *driver) next(single bool) *choice {
 // is kept and tried again: a model result that was read is never dropped.
 func (d *driver) step(ctx context.Context) {
 	if !d.loaded || d.broken != nil || d.unsure != nil && !d.settle(ctx) {
+		return
+	}
+	if d.e.o.Sliced && d.slice == nil {
+		// Between two slices nothing is written: there is no claim. A model's
+		// answer that comes now is there for the next.
+		d.stash(ctx)
+		d.pending, d.woken, d.owes = nil, false, false
 		return
 	}
 	if d.drop(ctx) {
@@ -146,13 +154,19 @@ func (d *driver) command(ctx context.Context, cmds []Prepared) (Done, error) {
 	if d.unsure != nil && !d.settle(ctx) {
 		return Done{}, ErrUnavailable
 	}
+	if thaws(cmds[0].Command) {
+		// It is for a frozen session, which others may have frozen.
+		if err := d.refresh(ctx); err != nil {
+			return Done{}, err
+		}
+	}
 	if err := d.mayCommand(cmds); err != nil {
 		return Done{}, err
 	}
 	if d.head.Quarantine != nil {
 		return d.frozen(ctx, cmds[0].Command)
 	}
-	c := &choice{person: true, blind: true}
+	c := &choice{person: true, blind: true, inc: cmds[0].Inc}
 	for _, p := range cmds {
 		c.commands, c.blobs = append(c.commands, p.Command), append(c.blobs, p.Blobs...)
 	}
@@ -196,6 +210,17 @@ func (d *driver) command(ctx context.Context, cmds []Prepared) (Done, error) {
 	return d.done(replies), nil
 }
 
+// thaws says that a command is one that a frozen session takes.
+func thaws(c session.Command) bool {
+	switch c := c.(type) {
+	case *session.ReleaseSession:
+		return true
+	case *session.CloseSession:
+		return c.Force
+	}
+	return false
+}
+
 // errOpened ends an open that lost to another.
 var errOpened = errors.New("opened by another")
 
@@ -237,6 +262,10 @@ const (
 func (d *driver) decide(ctx context.Context, c *choice) ([]machine.Result, error) {
 	began := d.e.Now()
 	for try := 0; ; try++ {
+		if d.head.Status == StatusDeleting || c.inc != "" && c.inc != d.head.Inc {
+			// Others have deleted it meanwhile. A commit would bring it back.
+			return nil, notFound()
+		}
 		results, v, err := d.try(ctx, c)
 		if err != nil || v == decided {
 			return results, err
