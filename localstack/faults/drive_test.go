@@ -1,7 +1,9 @@
 package faults
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awssfn "github.com/aws/aws-sdk-go-v2/service/sfn"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/perdure/perdure/internal/adapter/openai/openaitest"
+	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/internal/host"
 )
 
@@ -150,4 +153,33 @@ func TestADuplicateExecution(t *testing.T) {
 	require.EqualValues(t, 2, h.Drive.Epoch)
 	require.Len(t, w.model.Requests(), 3)
 	require.Len(t, once.done(), 1)
+}
+
+// T43: less time is left of an invocation than a model call may take. The slice
+// begins nothing more, comes to a commit and asks for the next step.
+func TestT43ASliceEndsBeforeItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	w := visit(t)
+	once := w.outside(nil)
+	w.open(once.name)
+	w.model.Enqueue(openaitest.Calls(call("a", once)), openaitest.Text("Done.", 1))
+	run := w.runBy(w.careless(), "Do it.")
+	p := w.process(env.FunctionDrive, nil)
+	short, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	answer, err := p.Drive(short, "request", w.event(1, 1))
+	require.NoError(t, err)
+	require.Contains(t, string(answer), `"step":2,"next":"again"`)
+	require.Equal(t, host.DriveRunning, w.head().Drive.Status)
+	require.Equal(t, 1, w.count("turn.completed", ""))
+	require.Len(t, w.model.Requests(), 1)
+	require.Empty(t, once.done())
+	p.dies() // and is never seen again
+
+	require.NoError(t, w.waker().Start(t.Context(), w.key, w.head().Inc, 1))
+	w.until(run, "completed")
+	w.sound()
+	require.Len(t, once.done(), 1)
+	require.Len(t, w.model.Requests(), 2, "no answer was asked for twice")
+	require.Equal(t, []string{"completed 1"}, w.calls(run))
 }

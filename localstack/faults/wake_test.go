@@ -1,6 +1,8 @@
 package faults
 
 import (
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -107,6 +109,7 @@ func TestStartExecutionIsThrottled(t *testing.T) {
 	p.calls.inject(fault{op: "StartExecution", times: 1000, code: "ThrottlingException"})
 	late := w.runBy(door, "Again.")
 	require.Equal(t, host.DriveStarting, w.head().Drive.Status)
+	t.Logf("it was given up after %d throttled calls", p.calls.injected()-2)
 	w.claimed()
 	require.Equal(t, "Late.", w.until(late, "completed").Output.Text)
 	require.EqualValues(t, 2, w.sound().Drive.Epoch)
@@ -150,4 +153,74 @@ func TestTheNextNameIsClosed(t *testing.T) {
 	require.Equal(t, "Two.", w.until(w.run("Second."), "completed").Output.Text)
 	require.Equal(t, h.Drive.Epoch+2, w.sound().Drive.Epoch)
 	require.Len(t, once.done(), 1)
+}
+
+// T27: a wait that nobody ends runs out, and the run goes on with that.
+func TestT27AWaitEndsAtItsDeadline(t *testing.T) {
+	t.Parallel()
+	w := visit(t)
+	promised := w.outside(object{"timeoutSeconds": 7})
+	promised.answers(func(arrival) (int, object) { return http.StatusAccepted, object{} })
+	w.open(promised.name, "sleep")
+	w.model.Enqueue(
+		openaitest.Calls(call("a", promised)), openaitest.Calls(openaitest.Call{ID: "b", Name: "sleep", Arguments: `{"seconds":7}`}),
+		openaitest.Text("Nobody came.", 1),
+	)
+	run := w.run("Wait for it.")
+	w.stands(host.DriveParked)
+
+	require.Equal(t, "Nobody came.", w.until(run, "completed").Output.Text)
+	require.EqualValues(t, 1, w.sound().Drive.Epoch)
+	require.Equal(t, 1, w.count("promise.settled", `"expired"`))
+	states := w.states(w.name(1))
+	require.Equal(t, []string{"Model", "Next", "Wait", "Model", "Next", "Wait", "Model", "Next", "Done"}, states, "a wait that ran out is no fault")
+	require.Len(t, promised.done(), 1)
+}
+
+// An execution is stopped, by an operator or by a limit of the engine's. The rule
+// on such ends tells the sweep at once, and the next activation has the session,
+// also where a drive was at work that nobody hears any more.
+func TestAnExecutionIsStopped(t *testing.T) {
+	t.Parallel()
+	t.Run("at work", func(t *testing.T) {
+		t.Parallel()
+		w := visit(t)
+		once := w.outside(nil)
+		w.open(once.name)
+		held, over := openaitest.Calls(call("a", once)), make(chan struct{})
+		held.HoldBefore, held.Gate = true, over
+		w.model.Enqueue(held)
+		w.model.Fallback = func(r openaitest.Request) openaitest.Reply {
+			if strings.Contains(r.Messages(), `"tool"`) {
+				return openaitest.Text("Done.", 1)
+			}
+			return openaitest.Calls(call("a", once))
+		}
+		run := w.run("Do it.")
+		w.model.asked(t, 1)
+		w.stop(1)
+		w.eventually(func() bool { return w.head().Drive.Epoch == 2 }, "nobody hears of it")
+		close(over)
+		w.until(run, "completed")
+		require.Zero(t, w.sound().Failures, "a result has come since")
+		require.Equal(t, 1, w.count("tool.started", ""))
+		require.Len(t, once.done(), 1)
+	})
+	t.Run("parked", func(t *testing.T) {
+		t.Parallel()
+		w, once, run := gated(t)
+		w.stop(1)
+		w.eventually(func() bool { return w.head().Drive.Epoch == 2 }, "nobody hears of it")
+		w.decide(w.api, run)
+		w.until(run, "completed")
+		require.Zero(t, w.sound().Failures, "a result has come since")
+		require.Len(t, once.done(), 1)
+	})
+}
+
+// stop stops an epoch's execution.
+func (w *world) stop(epoch uint64) {
+	w.Helper()
+	require.NoError(w, w.waker().End(w.Context(), w.key, w.head().Inc, epoch))
+	require.Equal(w, types.ExecutionStatusAborted, w.ends(w.name(epoch)))
 }
