@@ -62,7 +62,7 @@ func newFunctions(scope constructs.Construct, id string, props functionsProps) f
 	}
 	admit := func(more ...statements) []statements {
 		// Who creates a session and is not the first takes its own content back.
-		return append([]statements{g.readTable(), g.writeTable(), g.readBlobs(), g.writeBlobs(), g.deleteBlobs(), g.wake(), g.send(), g.sign()}, more...)
+		return append([]statements{g.readTable(), g.writeTable(), g.readBlobs(), g.writeBlobs(), g.deleteBlobs(), g.wake(), g.sign()}, more...)
 	}
 	look := []statements{g.readTable(), g.watch(), g.readBlobs(), g.sign(), g.checkKeys()}
 
@@ -77,11 +77,11 @@ func newFunctions(scope constructs.Construct, id string, props functionsProps) f
 	}
 	f.Read = with("Read", specRead, look...)
 	f.Inbox = with("Inbox", specInbox, admit()...)
-	f.Drive = with("Drive", specDrive, admit(g.callTools(), g.callModels())...)
-	f.Tool = with("Tool", specTool, admit(g.callTools())...)
+	f.Drive = with("Drive", specDrive, admit(g.callTools(), g.send(), g.callModels())...)
+	f.Tool = with("Tool", specTool, admit(g.callTools(), g.send())...)
 	f.Park = with("Park", specPark, g.readTable(), g.writeTable(), g.readBlobs(), g.wake())
 	f.Deliver = with("Deliver", specDeliver, g.deliver())
-	f.Sweep = with("Sweep", specSweep, g.readTable(), g.writeTable(), g.readBlobs(), g.deleteBlobs(), g.wake(), g.stop(), g.send())
+	f.Sweep = with("Sweep", specSweep, g.readTable(), g.writeTable(), g.readBlobs(), g.deleteBlobs(), g.wake(), g.stop())
 	return f
 }
 

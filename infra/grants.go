@@ -93,7 +93,7 @@ func (g grants) stop() statements {
 	return statements{allow([]*string{g.Machine.Executions}, "states:StopExecution")}
 }
 
-// send is for what a commit says must leave the session: the committer sends it.
+// send is for who runs tools: a call for outside workers leaves by the outbox.
 func (g grants) send() statements {
 	return statements{allow([]*string{g.Queues.Outbox.QueueArn()}, "sqs:SendMessage")}
 }

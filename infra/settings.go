@@ -130,8 +130,19 @@ func parseSettings(context map[string]any) (settings, error) {
 		if !functionARN.MatchString(arn) {
 			r.wrong(keyCustomerFunctions, "ARNs of functions, with commas between them")
 		}
+		if ownFunction(set.Stack, arn) {
+			r.wrong(keyCustomerFunctions, "functions of yours: the stack's own believe what they are sent, and a tool must not send it")
+		}
 	}
 	return set, errors.Join(r.errs...)
+}
+
+// ownFunction says whether an ARN is that of one of the stack's functions.
+func ownFunction(stack, arn string) bool {
+	_, name, _ := strings.Cut(arn, ":function:")
+	name, _, _ = strings.Cut(name, ":")
+	role, of := strings.CutPrefix(name, stack+"-")
+	return of && slices.Contains(env.FunctionNames(), role)
 }
 
 // reader takes values from a context and keeps what is wrong with them.

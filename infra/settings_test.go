@@ -57,6 +57,19 @@ func TestWrongSettingsNameTheKeyAndSayWhatToWrite(t *testing.T) {
 	}
 }
 
+func TestTheStacksOwnFunctionsAreNoTools(t *testing.T) {
+	t.Parallel()
+	const arn = "arn:aws:lambda:eu-west-1:123456789012:function:"
+	for _, name := range []string{"mine-drive", "mine-inbox:live"} {
+		_, err := parseSettings(map[string]any{keyStack: "mine", keyCustomerFunctions: arn + name})
+		require.ErrorContains(t, err, "functions of yours")
+	}
+	for _, name := range []string{"perdure-drive", "mine-drives", "mine"} {
+		_, err := parseSettings(map[string]any{keyStack: "mine", keyCustomerFunctions: arn + name})
+		require.NoError(t, err)
+	}
+}
+
 // TestContextOfTheCDKIsLeftAlone: its keys are none of ours.
 func TestContextOfTheCDKIsLeftAlone(t *testing.T) {
 	t.Parallel()

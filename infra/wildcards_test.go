@@ -115,7 +115,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"logs:CreateLogGroup":     nil,
 		"dynamodb:BatchWriteItem": commit,
 		"dynamodb:UpdateItem":     commit,
-		"sqs:SendMessage":         {env.FunctionAPI, env.FunctionDeliver, env.FunctionDrive, env.FunctionInbox, env.FunctionSweep, env.FunctionTool},
+		"sqs:SendMessage":         {env.FunctionDeliver, env.FunctionDrive, env.FunctionTool},
 	} {
 		require.ElementsMatch(t, who, s.may(t, action), action)
 	}
