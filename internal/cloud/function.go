@@ -131,10 +131,16 @@ func failureCode(err error) string {
 
 var errPanic = errors.New("panic")
 
+// answerWithin is what is left of an invocation's time when its work is given
+// up: so that whoever asked hears of it, and the log says what it waited for.
+const answerWithin = time.Second
+
 // invoke does the work of one invocation: it opens what is needed, and turns
 // whatever goes wrong into a line of the log and an InvocationError.
 func (f *Function) invoke(ctx context.Context, request string, work func(ctx context.Context, p *parts) error) (err error) {
 	f.request.Store(&request)
+	ctx, cancel := reserve(ctx, answerWithin)
+	defer cancel()
 	defer func() {
 		if err == nil {
 			return

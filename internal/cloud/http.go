@@ -9,17 +9,11 @@ import (
 	"time"
 )
 
-// answerWithin is what is left of an invocation's time when a request is given
-// up, so that its client hears of it.
-const answerWithin = time.Second
-
 // ServeRequest serves one request of the API. request is the id of the
 // invocation.
 func (f *Function) ServeRequest(w http.ResponseWriter, r *http.Request, request string) {
-	ctx, cancel := reserve(r.Context(), answerWithin)
-	defer cancel()
 	sent := &begun{ResponseWriter: w}
-	err := f.invoke(ctx, request, func(ctx context.Context, p *parts) error {
+	err := f.invoke(r.Context(), request, func(ctx context.Context, p *parts) error {
 		p.handler.ServeHTTP(sent, r.WithContext(ctx))
 		return nil
 	})

@@ -41,7 +41,7 @@ var built = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-tags", "lambda.norpc", "-ldflags", "-s -w", "-o", dir,
-		"../../api", "../../drive")
+		"../../api", "../../deliver", "../../drive", "../../sweep")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
