@@ -204,6 +204,25 @@ def spawn(function, *arguments):
 
 
 @gap(
+    "throttled-function",
+    "A function at its limit of concurrency fails the task with Lambda.TooManyRequestsException.",
+    f"{DOCS}/dg/connect-lambda.html",
+)
+def throttled_function():
+    call = sfn._call_lambda
+
+    def call_lambda(reference, event):
+        try:
+            return call(reference, event)
+        except sfn._ExecutionError as error:
+            if error.error == "Lambda.Unknown" and "TooManyRequestsException" in (error.cause or ""):
+                raise sfn._ExecutionError("Lambda.TooManyRequestsException", error.cause) from None
+            raise
+
+    sfn._call_lambda = call_lambda
+
+
+@gap(
     "callback-function-fails",
     "A function that fails when it is handed a token fails the task at once.",
     f"{DOCS}/dg/connect-to-resource.html#connect-wait-token",
@@ -276,25 +295,6 @@ def token_life():
     sfn._run_execution, sfn._invoke_with_callback, sfn._stop_execution = run_execution, invoke, stop_execution
     for name in ("_send_task_success", "_send_task_failure", "_send_task_heartbeat"):
         setattr(sfn, name, sender(getattr(sfn, name)))
-
-
-@gap(
-    "throttled-function",
-    "A function at its limit of concurrency fails the task with Lambda.TooManyRequestsException.",
-    f"{DOCS}/dg/connect-lambda.html",
-)
-def throttled_function():
-    call = sfn._call_lambda
-
-    def call_lambda(reference, event):
-        try:
-            return call(reference, event)
-        except sfn._ExecutionError as error:
-            if error.error == "Lambda.Unknown" and "TooManyRequestsException" in (error.cause or ""):
-                raise sfn._ExecutionError("Lambda.TooManyRequestsException", error.cause) from None
-            raise
-
-    sfn._call_lambda = call_lambda
 
 
 @gap(

@@ -1,10 +1,7 @@
 package shows
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,7 +52,6 @@ func deployed(t *testing.T) *target.Stack {
 		shared.stack = target.Deployed(t)
 		return shared.stack
 	}
-	require.NoError(t, look())
 	shared.asked = true
 	defer func() {
 		// A machine that lacks something skips this test, and so the others.
@@ -63,33 +59,6 @@ func deployed(t *testing.T) *target.Stack {
 	}()
 	shared.stack = target.Deploy(t, at, deployment())
 	return shared.stack
-}
-
-// look reads what is deployed and what it is deployed to. go test keeps results
-// while nothing changes that a test is linked from or has read, and would not
-// know of these else.
-func look() error {
-	root, err := target.Root()
-	if err != nil {
-		return err
-	}
-	for _, folder := range []string{"functions", "infra", "internal/adapter", "localstack/gaps"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
-			if err == nil && slices.Contains([]string{".go", ".json", ".py"}, filepath.Ext(path)) && !strings.HasSuffix(path, "_test.go") {
-				_, err = os.ReadFile(path)
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for _, name := range []string{"cdk.json", "go.mod", "go.sum", "localstack/deploy.py", "localstack/emulator.py", "localstack/requirements.txt"} {
-		if _, err := os.ReadFile(filepath.Join(root, name)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // given says that the stack is somebody's, and not ours to deploy again.

@@ -83,6 +83,9 @@ func deploy(ctx context.Context, at Target, d Deployment) (*Stack, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := look(root); err != nil {
+		return nil, err
+	}
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		return nil, missingError{"python3 is not installed"}
