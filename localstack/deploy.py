@@ -34,7 +34,7 @@ def main():
     args = arguments()
     for tool in ("go", "make", "node", "npm"):
         if not shutil.which(tool):
-            missing(f"{tool} is not installed")
+            missing(f"{tool} is not installed; a deployment takes Go, make, and Node 20 or newer with npm")
     os.makedirs(CACHE, exist_ok=True)
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="cdk-", dir=CACHE) as folder:
@@ -213,4 +213,7 @@ def missing(what):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

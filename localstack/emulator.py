@@ -243,10 +243,16 @@ def up(args):
     for name in args.leave:
         command += ["--leave", name]
     process = subprocess.Popen(command, stdin=source, stdout=subprocess.PIPE, pass_fds=[sink], start_new_session=True, text=True)
-    line = process.stdout.readline()
+    try:
+        line = process.stdout.readline()
+        if line:
+            write(UP, line)
+    except KeyboardInterrupt:
+        # It is in a session of its own, so that Ctrl-C did not reach it, and "down" does not know of it.
+        os.killpg(process.pid, signal.SIGTERM)
+        raise
     if not line:
         return f"the emulator did not start; {log} may say why"
-    write(UP, line)
     print(f"up: {json.loads(line)['endpoint']}")
     return 0
 
@@ -312,4 +318,7 @@ def write(path, text):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
