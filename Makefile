@@ -208,6 +208,8 @@ localstack/test: ## run the suites of the AWS side against it
 	@PERDURE_AWS_ENDPOINT=$(ENDPOINT) PERDURE_STACK_OUTPUTS=$(if $(wildcard $(OUTPUTS)),$(abspath $(OUTPUTS))) \
 		$(GO) test -count=1 ./localstack/... ./internal/adapter/dynamo/... ./internal/adapter/s3/... \
 		./internal/adapter/sfn/... ./internal/adapter/sqs/... ./internal/cloud/...
+	@PERDURE_AWS_ENDPOINT=$(ENDPOINT) PERDURE_STACK_OUTPUTS=$(if $(wildcard $(OUTPUTS)),$(abspath $(OUTPUTS))) \
+		$(MAKE) -s test/aws
 
 .PHONY: localstack/down
 localstack/down: ## end it, and all that it keeps
