@@ -344,7 +344,11 @@ func (d *driver) serve(ctx context.Context, m message) {
 	defer c.done.Fire()
 	c.err = errBroke // it stays when this panics
 	var err error
+	if !d.stopping && d.broken == nil && d.doubts(m) {
+		err = d.refresh(ctx)
+	}
 	switch {
+	case err != nil:
 	case d.stopping:
 		err = ErrStopping
 	case d.broken != nil:
@@ -367,6 +371,28 @@ func (d *driver) serve(ctx context.Context, m message) {
 	}
 	d.discharge(ctx)
 	c.err = err
+}
+
+// doubts says that a call is answered by how the session stands before anything
+// is written: others may have made, closed, frozen or deleted it since it was last
+// looked at here.
+func (d *driver) doubts(m message) bool {
+	if m.remove {
+		return true
+	}
+	absent := d.exists() != nil
+	if len(m.call.cmds) == 0 {
+		return m.meta != nil && absent
+	}
+	switch c := m.call.cmds[0].Command.(type) {
+	case *session.OpenSession:
+		return absent && d.head.Rev != 0
+	case *session.ReleaseSession:
+		return true
+	case *session.CloseSession:
+		return c.Force || absent
+	}
+	return absent
 }
 
 func (d *driver) exists() error {

@@ -206,3 +206,35 @@ func TestADeletionIsOneSweeps(t *testing.T) {
 		require.Equal(t, 2, times)
 	})
 }
+
+// A process that is asked next may have looked at the session last when it was not
+// there, or not closed, or not frozen: it answers by how it stands now.
+func TestAnotherProcessesWordHolds(t *testing.T) {
+	t.Parallel()
+	lab{}.farmed(t, host.Options{}, func(ctx context.Context, f *farm) {
+		k, one := key("s"), f.engine
+		two := f.engineFor(ctx, f.options)
+		at := func(e *host.Engine) *farm {
+			f.engine = e
+			return f
+		}
+		_, err := one.View(ctx, k)
+		requireCode(t, err, session.CodeNotFound)
+		at(two).open(ctx, k, config())
+		at(one).submit(ctx, k, "go")
+		f.rests(ctx, k, host.DriveIdle)
+		_, err = two.View(ctx, k)
+		require.NoError(t, err)
+		at(one).must(ctx, k, &session.CloseSession{Asked: asked("")})
+		require.NoError(t, two.Delete(ctx, k))
+
+		l := key("l")
+		_, err = one.View(ctx, l)
+		requireCode(t, err, session.CodeNotFound)
+		at(two).open(ctx, l, config())
+		_, err = one.Describe(ctx, l, func(m *host.Meta) { m.Name = "x" })
+		require.NoError(t, err)
+		f.engine = one
+		require.NoError(t, two.Stop(ctx))
+	})
+}

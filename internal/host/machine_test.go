@@ -29,6 +29,12 @@ type farm struct {
 	running   map[string]host.Signal                // groups of functions at work, and what tells their machine of their end
 	faults    []func(fn string, e *execution) error // asked before a function runs
 	invoked   map[string]int
+	// warm has functions' processes kept, frozen, for the next invocation; birth
+	// changes what a new one works with, and twice says that an invocation is made
+	// twice.
+	warm  map[string][]*process
+	birth func(p *process)
+	twice func(fn string) bool
 	// wakerInject makes the faults of the machine's engine.
 	wakerInject memory.Injector
 }
@@ -99,22 +105,29 @@ var (
 )
 
 // invoke runs a function in a process of its own, as its machine would.
-func (f *farm) invoke(ctx context.Context, e *execution, fn string, run func(ctx context.Context) error) error {
+func (f *farm) invoke(ctx context.Context, e *execution, fn string, o host.Options, run func(ctx context.Context, p *process) error) error {
 	f.invoked[fn]++
 	for _, fault := range f.faults {
 		if err := fault(fn, e); err != nil {
 			return err
 		}
 	}
-	f.process++
-	group := fmt.Sprint("function", f.process)
-	e.group, e.killed = group, f.sim.NewSignal()
-	f.running[group] = e.killed
+	if f.twice != nil && f.twice(fn) {
+		z := f.newProcess(f.ctx, o)
+		f.sim.Go(simsched.WithGroup(f.ctx, z.group), fn, func(ctx context.Context) { _ = run(ctx, z) })
+	}
+	p := f.processFor(ctx, fn, o)
+	e.group, e.killed = p.group, f.sim.NewSignal()
+	f.running[p.group] = e.killed
 	done := f.sim.NewSignal()
 	var err error
-	f.sim.Go(simsched.WithGroup(f.ctx, group), fn, func(ctx context.Context) {
-		err = run(ctx)
-		delete(f.running, group)
+	f.sim.Go(simsched.WithGroup(f.ctx, p.group), fn, func(ctx context.Context) {
+		err = run(ctx, p)
+		delete(f.running, p.group)
+		if f.warm != nil {
+			p.freeze()
+			f.warm[fn] = append(f.warm[fn], p)
+		}
 		done.Fire()
 	})
 	switch at, werr := f.sim.WaitAny(ctx, machineMs, done, e.killed); {
@@ -123,7 +136,6 @@ func (f *farm) invoke(ctx context.Context, e *execution, fn string, run func(ctx
 	case at != 0:
 		return errKilled
 	}
-	f.sim.Kill(group) // what it keeps at hand goes with it: the next one is cold
 	return err
 }
 
@@ -137,10 +149,13 @@ func (f *farm) kill() {
 func (f *farm) drive(ctx context.Context, e *execution, lost bool) (next host.Next, err error) {
 	o := f.slices
 	o.Sliced = true
-	err = f.invoke(ctx, e, "drive", func(ctx context.Context) (err error) {
-		next, err = f.engineFor(ctx, o).Drive(ctx, host.Step{
-			Key: e.Key, Inc: e.Inc, Epoch: e.Epoch, Number: e.step, Recover: lost, Began: e.began, Until: f.sim.Now().Add(invocationMs),
+	err = f.invoke(ctx, e, "drive", o, func(ctx context.Context, p *process) error {
+		n, err := p.engine.Drive(ctx, host.Step{
+			Key: e.Key, Inc: e.Inc, Epoch: e.Epoch, Number: e.step, Recover: lost, Began: e.began, Until: p.engine.Now().Add(invocationMs),
 		})
+		if p.group == e.group { // a twin's answer nobody hears
+			next = n
+		}
 		return err
 	})
 	return next, err
@@ -213,9 +228,8 @@ func (f *farm) wait(ctx context.Context, e *execution, w host.Wait) error {
 		return err
 	}
 	f.woken[token] = f.sim.NewSignal()
-	err = f.invoke(ctx, e, "park", func(ctx context.Context) error {
-		o := f.options
-		_, err := f.engineFor(ctx, o).Park(ctx, e.Key, e.Inc, e.Epoch, w, token)
+	err = f.invoke(ctx, e, "park", f.options, func(ctx context.Context, p *process) error {
+		_, err := p.engine.Park(ctx, e.Key, e.Inc, e.Epoch, w, token)
 		return err
 	})
 	if err != nil {
@@ -235,9 +249,9 @@ func (f *farm) runCalls(ctx context.Context, e *execution, calls []host.CallRef)
 		f.sim.Go(simsched.WithGroup(f.ctx, "machines"), "tool", func(ctx context.Context) {
 			defer sig.Fire()
 			x := *e
-			_ = f.invoke(ctx, &x, "tool", func(ctx context.Context) error {
-				st := host.Step{Key: e.Key, Inc: e.Inc, Epoch: e.Epoch, Number: e.step, Until: f.sim.Now().Add(invocationMs)}
-				return f.engineFor(ctx, f.options).RunCall(ctx, st, c)
+			_ = f.invoke(ctx, &x, "tool", f.options, func(ctx context.Context, p *process) error {
+				st := host.Step{Key: e.Key, Inc: e.Inc, Epoch: e.Epoch, Number: e.step, Until: p.engine.Now().Add(invocationMs)}
+				return p.engine.RunCall(ctx, st, c)
 			})
 		})
 	}

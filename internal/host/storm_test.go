@@ -38,6 +38,7 @@ type storm struct {
 	seed uint64
 
 	front  *host.Engine // people's, where it is not the process itself
+	pick   func()       // chooses that, where there are several
 	kill   func()       // what a kill is
 	twins  bool         // processes may be at the same work, and only one is heard
 	dead   bool
@@ -176,7 +177,10 @@ func (s *storm) specs(sim *simsched.Sim) []tool.Spec {
 // ask sends a command as a client does: what is not answered in time, or not
 // known, is sent again under the same key.
 func (s *storm) ask(ctx context.Context, k host.Key, command func() session.Command) {
-	for range 200 {
+	for range 4000 {
+		if s.pick != nil {
+			s.pick()
+		}
 		// Who asks the process itself dies with it: his request does.
 		e, group := s.front, "world"
 		if e == nil {

@@ -154,12 +154,6 @@ func (d *driver) command(ctx context.Context, cmds []Prepared) (Done, error) {
 	if d.unsure != nil && !d.settle(ctx) {
 		return Done{}, ErrUnavailable
 	}
-	if thaws(cmds[0].Command) {
-		// It is for a frozen session, which others may have frozen.
-		if err := d.refresh(ctx); err != nil {
-			return Done{}, err
-		}
-	}
 	if err := d.mayCommand(cmds); err != nil {
 		return Done{}, err
 	}
@@ -208,17 +202,6 @@ func (d *driver) command(ctx context.Context, cmds []Prepared) (Done, error) {
 		replies = append(replies, r.Reply)
 	}
 	return d.done(replies), nil
-}
-
-// thaws says that a command is one that a frozen session takes.
-func thaws(c session.Command) bool {
-	switch c := c.(type) {
-	case *session.ReleaseSession:
-		return true
-	case *session.CloseSession:
-		return c.Force
-	}
-	return false
 }
 
 // errOpened ends an open that lost to another.
