@@ -125,7 +125,7 @@ func functionVariables() []Variable {
 		{RolloverSteps, OwnerFunctions, "`300`", "Steps after which a session goes on in a new execution; `-c rolloverSteps=N`."},
 		{SliceTurns, OwnerFunctions, "as many as fit", "Model turns in one step of the state machine at most; `1` shows every turn as a state of its own; `-c sliceTurns=N`."},
 		{PurgeAgain, OwnerFunctions, "`1200`", "Seconds after which a deletion looks once more for objects that came late; `-c purgeAgainSeconds=N`."},
-		{AllowPrivate, OwnerFunctions, "`0`", "As for the server, for a stack on an emulator; `-c allowPrivate=1`."},
+		{AllowPrivate, OwnerFunctions, "`0`", "Whether tools and model providers may be at private addresses; at loopback, link-local and metadata addresses never, but at loopback where all of AWS is (an emulator); `-c allowPrivate=1`."},
 	}
 }
 
