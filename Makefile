@@ -170,20 +170,20 @@ build/functions: ## build all functions into bin/functions (ARCH=arm64|x86_64)
 	done
 
 .PHONY: synth
-synth: build/functions $(NODE) ## write the stack's template to .cache/cdk.out (ARCH=, CONTEXT="-c …")
+synth: node build/functions $(NODE) ## write the stack's template to .cache/cdk.out (ARCH=, CONTEXT="-c …")
 	@$(CDK) synth --quiet $(CDK_CONTEXT) && echo "the template is in .cache/cdk.out"
 
 .PHONY: bootstrap
-bootstrap: $(NODE) ## prepare an account and region for the CDK: once, before the first deploy
+bootstrap: node credentials $(NODE) ## prepare an account and region for the CDK: once, before the first deploy
 	@test -d bin/functions || $(MAKE) build/functions
 	@$(CDK) bootstrap $(CDK_CONTEXT)
 
 .PHONY: deploy
-deploy: build/functions $(NODE) ## deploy the stack, print its outputs and write them to .cache/outputs.json (ARCH=, CONTEXT="-c …")
+deploy: node credentials build/functions $(NODE) ## deploy the stack, print its outputs and write them to .cache/outputs.json (ARCH=, CONTEXT="-c …")
 	@$(CDK) deploy $(CDK_CONTEXT) --outputs-file .cache/outputs.json --require-approval $(if $(CI),never,broadening)
 
 .PHONY: destroy
-destroy: $(NODE) ## remove the stack; its table and bucket stay unless it was deployed with -c keep=0
+destroy: node credentials $(NODE) ## remove the stack; its table and bucket stay unless it was deployed with -c keep=0
 	@test -d bin/functions || $(MAKE) build/functions
 	@$(CDK) destroy $(CDK_CONTEXT) $(if $(CI),--force)
 
@@ -195,12 +195,26 @@ PYTHON ?= python3
 ENDPOINT ?= $(or $(PERDURE_AWS_ENDPOINT),http://127.0.0.1:4566)
 OUTPUTS := .cache/localstack/outputs.json
 
+# What is missing is said in a line, and not by a shell.
+.PHONY: python node credentials
+python:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3 is missing, which the emulator is written in. On Debian: apt-get install python3 python3-venv" >&2; exit 1; }
+
+node:
+	@command -v node >/dev/null && command -v npm >/dev/null || { echo "Node.js with npm is missing, which the CDK runs on: version 20 or newer, from nodejs.org" >&2; exit 1; }
+
+# On a machine of AWS's own there may be some all the same: so nothing is refused.
+credentials:
+	@test -n "$$AWS_ACCESS_KEY_ID$$AWS_PROFILE$$AWS_WEB_IDENTITY_TOKEN_FILE$$AWS_CONTAINER_CREDENTIALS_RELATIVE_URI$$AWS_CONTAINER_CREDENTIALS_FULL_URI" || \
+		test -f "$$HOME/.aws/credentials" || test -f "$$HOME/.aws/config" || \
+		echo "No credentials of AWS are in sight: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Asking the machine itself, which takes a while." >&2
+
 .PHONY: localstack/up
-localstack/up: ## start the emulator in the background, on 127.0.0.1:4566
+localstack/up: python ## start the emulator in the background, on 127.0.0.1:4566
 	@$(PYTHON) localstack/emulator.py up
 
 .PHONY: localstack/deploy
-localstack/deploy: ## build the functions and deploy the stack to it (CONTEXT="-c …")
+localstack/deploy: python node ## build the functions and deploy the stack to it (CONTEXT="-c …")
 	@$(PYTHON) localstack/deploy.py --endpoint $(ENDPOINT) --outputs $(OUTPUTS) $(CONTEXT)
 
 .PHONY: localstack/test
@@ -212,7 +226,7 @@ localstack/test: ## run the suites of the AWS side against it
 		$(MAKE) -s test/aws
 
 .PHONY: localstack/down
-localstack/down: ## end it, and all that it keeps
+localstack/down: python ## end it, and all that it keeps
 	@$(PYTHON) localstack/emulator.py down
 	@rm -f $(OUTPUTS)
 

@@ -42,8 +42,8 @@ func stacked(t *testing.T) *deployed {
 	return d
 }
 
-// hurry has messages that failed delivered again after a second. It is minutes
-// else, and afterwards.
+// hurry has messages that failed delivered again after some seconds, which a busy
+// machine needs for one try. It is minutes else, and afterwards.
 func (d *deployed) hurry() {
 	t := d.t
 	t.Helper()
@@ -53,7 +53,7 @@ func (d *deployed) hurry() {
 		_, err := d.queue.SetQueueAttributes(ctx, &awssqs.SetQueueAttributesInput{QueueUrl: &d.url, Attributes: map[string]string{name: to}})
 		require.NoError(t, err)
 	}
-	set(t.Context(), "1")
+	set(t.Context(), "5")
 	t.Cleanup(func() { set(context.WithoutCancel(t.Context()), old) })
 }
 

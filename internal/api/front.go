@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
 	"path"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -214,8 +216,8 @@ func idempotencyKey(r *http.Request) (string, *Problem) {
 	return values[0], nil
 }
 
-// recovered ends a request whose handler has panicked: the log is told all, the
-// client nothing.
+// recovered ends a request whose handler has panicked: the log is told where and
+// of what kind, the client nothing. The value itself may be a session's text.
 func (s *server) recovered(w *tracked, r *http.Request) {
 	v := recover()
 	if v == nil {
@@ -224,7 +226,7 @@ func (s *server) recovered(w *tracked, r *http.Request) {
 	if v == http.ErrAbortHandler { //nolint:errorlint,err113 // the very value is what net/http panics with
 		panic(v)
 	}
-	s.Log.ErrorContext(r.Context(), "panic", "method", r.Method, "route", w.route, "value", v, "stack", string(debug.Stack()))
+	s.Log.ErrorContext(r.Context(), "panic", "method", r.Method, "route", w.route, "value", panicked(v), "stack", string(debug.Stack()))
 	if w.began {
 		// What was sent is half an answer: it must not look like a whole one.
 		panic(http.ErrAbortHandler)
@@ -254,3 +256,12 @@ func (t *tracked) Write(b []byte) (int, error) {
 
 // Unwrap is for http.ResponseController.
 func (t *tracked) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// panicked says what a panic was without what it held: the runtime's own words,
+// or a type.
+func panicked(v any) string {
+	if err, ok := v.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%T", v)
+}
