@@ -49,10 +49,12 @@ func TestADeletedSessionStaysDeleted(t *testing.T) {
 // nothing without a claim.
 func TestAnEffectThatOutlivesItsSliceSaysNothing(t *testing.T) {
 	t.Parallel()
+	stopped := false
 	lab{reports: true, specs: func(sim *simsched.Sim) []tool.Spec {
 		return []tool.Spec{{
 			Name: "t.long", Kind: tool.KindRead, RetrySafe: true, DeadlineMs: 600_000, Description: "long", Parameters: anything,
 			Run: func(ctx context.Context, _ host.ToolCall) (host.ToolResult, error) {
+				defer func() { stopped = true }()
 				return host.ToolResult{}, sim.Sleep(ctx, ident.Hour)
 			},
 		}}
@@ -68,6 +70,7 @@ func TestAnEffectThatOutlivesItsSliceSaysNothing(t *testing.T) {
 		require.ErrorIs(t, err, host.ErrUnavailable)
 		before := f.head(ctx, k)
 		f.sleep(ctx, 1000)
+		require.True(t, stopped)
 		require.Equal(t, before, f.head(ctx, k), "%s", f.dump(ctx, k))
 		require.NoError(t, eng.Stop(ctx))
 	})
@@ -236,5 +239,75 @@ func TestAnotherProcessesWordHolds(t *testing.T) {
 		require.NoError(t, err)
 		f.engine = one
 		require.NoError(t, two.Stop(ctx))
+	})
+}
+
+// A driver that is long at one call says that it is at work: the sweep leaves it
+// alone.
+func TestADriverAtWorkIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	lab{model: func(sim *simsched.Sim) generate { return asks(sim, 250_000, "") }}.farmed(t, host.Options{WatchMs: 500}, func(ctx context.Context, f *farm) {
+		k := key("s")
+		f.open(ctx, k, config())
+		f.submit(ctx, k, "go")
+		for range 8 {
+			f.sleep(ctx, 30_000)
+			require.Zero(t, f.sweep(ctx).Found)
+		}
+		f.rests(ctx, k, host.DriveIdle)
+		require.Len(t, f.executing, 1)
+	})
+}
+
+// What is owed has a time by which it is: after an admission, and after a driver
+// that was lost.
+func TestAStartIsDue(t *testing.T) {
+	t.Parallel()
+	lab{reports: true}.farmed(t, host.Options{}, func(ctx context.Context, f *farm) {
+		f.wakerInject = func(context.Context, memory.Op, memory.When) error { return errIO }
+		k := key("s")
+		f.open(ctx, k, config())
+		f.submit(ctx, k, "go")
+		h := f.head(ctx, k)
+		require.Equal(t, host.DriveStarting, h.Drive.Status)
+		require.Equal(t, h.At.Add(20*ident.Second), h.DueAt)
+		began := f.sim.Now()
+		_, err := f.engine.Drive(ctx, host.Step{Key: k, Inc: h.Inc, Epoch: 1, Number: 1, Recover: true})
+		require.NoError(t, err)
+		h = f.head(ctx, k)
+		require.Equal(t, host.Drive{Epoch: 2, Status: host.DriveStarting}, h.Drive)
+		require.GreaterOrEqual(t, h.DueAt, began.Add(20*ident.Second))
+		require.Equal(t, 1, h.Failures)
+		f.wakerInject = nil
+		f.sleep(ctx, 21_000)
+		require.Equal(t, 1, f.sweep(ctx).Found)
+		f.rests(ctx, k, host.DriveIdle)
+	})
+}
+
+// A call that has answered is not run again, while others of its batch still run.
+func TestACallThatHasAnsweredIsNotRunAgain(t *testing.T) {
+	t.Parallel()
+	ran := map[string]int{}
+	specs := func(sim *simsched.Sim) []tool.Spec {
+		out := far(ran)(sim)
+		slow := out[len(out)-1].Run
+		out[len(out)-1].Run = func(ctx context.Context, c host.ToolCall) (host.ToolResult, error) {
+			check(sim.Sleep(ctx, 5000))
+			return slow(ctx, c)
+		}
+		return out
+	}
+	lab{specs: specs, model: batch}.farmed(t, host.Options{Elsewhere: isFar}, func(ctx context.Context, f *farm) {
+		k := key("s")
+		f.open(ctx, k, config("t.*"))
+		id := f.submit(ctx, k, "go")
+		f.sleep(ctx, 3000)
+		e := f.last()
+		st := host.Step{Key: k, Inc: e.Inc, Epoch: 1, Number: 2, Until: f.sim.Now().Add(invocationMs)}
+		require.NoError(t, f.engine.RunCall(ctx, st, host.CallRef{Run: id, Call: ident.CallID{Turn: 1, Index: 1}, Attempt: 1}))
+		require.Equal(t, 1, ran["t.far"])
+		f.rests(ctx, k, host.DriveIdle)
+		require.Equal(t, map[string]int{"t.far": 1, "t.once": 1}, ran)
 	})
 }
