@@ -311,3 +311,36 @@ func TestACallThatHasAnsweredIsNotRunAgain(t *testing.T) {
 		require.Equal(t, map[string]int{"t.far": 1, "t.once": 1}, ran)
 	})
 }
+
+// What a twin began between this one's look and its claim is taken over with the
+// claim: nobody else sees to it.
+func TestAClaimTakesOverWhatATwinHasJustBegun(t *testing.T) {
+	t.Parallel()
+	var before func()
+	lab{reports: true, inject: func(*simsched.Sim) memory.Injector {
+		return func(_ context.Context, op memory.Op, when memory.When) error {
+			if f := before; f != nil && op.Name == "log.commit" && when == memory.Before && op.Commit.Head.Drive.Status == host.DriveRunning {
+				before = nil
+				f()
+			}
+			return nil
+		}
+	}, model: func(sim *simsched.Sim) generate { return asks(sim, 5000, "") }}.farmed(t, host.Options{}, func(ctx context.Context, f *farm) {
+		k := key("s")
+		f.open(ctx, k, config())
+		before = func() {
+			h, err := f.store.Head(ctx, k)
+			check(err)
+			twin := f.newProcess(f.ctx, host.Options{Sliced: true})
+			f.sim.Go(simsched.WithGroup(f.ctx, twin.group), "twin", func(ctx context.Context) {
+				_, _ = twin.engine.Drive(ctx, host.Step{Key: k, Inc: h.Inc, Epoch: 1, Number: 1, Until: f.sim.Now().Add(invocationMs)})
+			})
+			f.sleep(ctx, 100)
+			f.sim.Kill(twin.group)
+		}
+		id := f.submit(ctx, k, "hi")
+		h := f.rests(ctx, k, host.DriveIdle)
+		require.EqualValues(t, 1, h.Drive.Epoch, "nobody had to come for it")
+		require.Equal(t, session.RunDone, f.run(ctx, k, id).Status)
+	})
+}
