@@ -69,14 +69,41 @@ func waitsFor(d *Done, inc string, claim session.Claim) bool {
 // once sees to it that a call which must not be done twice is begun by one
 // process: the one whose note is the first. A machine may ask twice.
 func (p *performance) once(ctx context.Context, claim session.Claim, c CallRef) (bool, error) {
-	note := []byte(`"` + hex.EncodeToString(p.e.d.Sched.Entropy(16)) + `"`)
-	before, err := p.e.d.Stash.PutStash(ctx, p.key, "call/"+p.s.Inc+"/"+claim.String(), note, p.e.Now().Add(ident.Day), true)
+	first, err := p.note(ctx, claim)
 	if err != nil {
 		// Not known whether it is there: so nothing is begun.
 		return false, err
 	}
 	_, def := p.call(c.Call)
-	return before == nil || string(before) == string(note) || def != nil && def.RetrySafe, nil
+	return first || def != nil && def.RetrySafe, nil
+}
+
+// note says that a call is begun, or taken back; whose note is the first.
+func (p *performance) note(ctx context.Context, claim session.Claim) (first bool, err error) {
+	note := []byte(`"` + hex.EncodeToString(p.e.d.Sched.Entropy(16)) + `"`)
+	before, err := p.e.d.Stash.PutStash(ctx, p.key, "call/"+p.s.Inc+"/"+claim.String(), note, p.e.Now().Add(ident.Day), true)
+	return err == nil && (before == nil || string(before) == string(note)), err
+}
+
+// unbegun takes a call back that was left to a process of its own and that none
+// has begun: whoever comes for it now finds that it is too late, so it may start
+// anew although it must not run twice.
+func (d *driver) unbegun(ctx context.Context, s *session.State, claim session.Claim) *outcome {
+	if claim.Kind != session.ClaimTool || d.slice == nil || d.e.o.Elsewhere == nil {
+		return nil
+	}
+	p := &performance{e: d.e, key: d.key, s: *s}
+	id := ident.CallID{Turn: claim.Turn, Index: claim.Call}
+	_, def := p.call(id)
+	if def == nil || def.RetrySafe || !d.e.o.Elsewhere(*def) {
+		return nil
+	}
+	if first, err := p.note(ctx, claim); err != nil || !first {
+		return nil // it was begun, or nobody can say
+	}
+	return &outcome{claim: claim, inc: s.Inc, Prepared: Prepared{Command: &session.ToolOutcome{
+		Call: id, Attempt: claim.Attempt, Fault: &session.FaultInfo{Class: ClassStopped, Message: "the call was never begun", NotSent: true},
+	}}}
 }
 
 func (p *performance) notBefore(id ident.CallID) ident.Instant {

@@ -453,3 +453,29 @@ func TestT54TenThousandSlices(t *testing.T) {
 		require.Zero(t, f.sweep(ctx).Lost)
 	})
 }
+
+// A drive that is killed between the commit that starts a call elsewhere and its
+// answer to the machine: nobody has begun the call, so it is no unknown.
+func TestACallElsewhereThatNobodyBegan(t *testing.T) {
+	t.Parallel()
+	ran := map[string]int{}
+	lab{specs: far(ran), model: func(sim *simsched.Sim) generate { return asks(sim, 20, "go", call("b", "t.once", `{}`)) }}.farmed(t, host.Options{Elsewhere: isFar}, func(ctx context.Context, f *farm) {
+		k := key("s")
+		f.open(ctx, k, config("t.*"))
+		lost := 0
+		f.answers = func(next host.Next) error {
+			if next.Do == host.NextTools && lost == 0 {
+				lost++
+				return errKilled
+			}
+			return nil
+		}
+		id := f.submit(ctx, k, "go")
+		f.rests(ctx, k, host.DriveIdle)
+		require.Equal(t, 1, lost)
+		require.Equal(t, 1, ran["t.once"])
+		calls, err := f.engine.Calls(ctx, k, id)
+		require.NoError(t, err)
+		require.Equal(t, session.CallCompleted, calls[0].Status)
+	})
+}

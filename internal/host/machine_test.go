@@ -28,6 +28,7 @@ type farm struct {
 	executing []*execution
 	running   map[string]host.Signal                // groups of functions at work, and what tells their machine of their end
 	faults    []func(fn string, e *execution) error // asked before a function runs
+	answers   func(next host.Next) error            // makes an answer of a drive get lost
 	invoked   map[string]int
 	// warm has functions' processes kept, frozen, for the next invocation; birth
 	// changes what a new one works with, and twice says that an invocation is made
@@ -155,6 +156,9 @@ func (f *farm) drive(ctx context.Context, e *execution, lost bool) (next host.Ne
 		})
 		if p.group == e.group { // a twin's answer nobody hears
 			next = n
+		}
+		if err == nil && f.answers != nil && !lost {
+			err = f.answers(n)
 		}
 		return err
 	})

@@ -86,6 +86,10 @@ func (d *driver) resume(ctx context.Context) {
 			d.pending = append(d.pending, *o)
 			continue
 		}
+		if o := d.unbegun(ctx, &s, c); o != nil {
+			d.pending = append(d.pending, *o)
+			continue
+		}
 		d.owes = true
 	}
 }
