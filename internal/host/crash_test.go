@@ -112,6 +112,16 @@ func TestACrashDuringToolsRunsTheSafeOnesAgain(t *testing.T) {
 // stashed, and a crash before the next try does not cost a generation.
 func TestAModelResultIsStashedWhenItsCommitFails(t *testing.T) {
 	t.Parallel()
+	for name, precious := range map[string]string{"short": "precious", "long": strings.Repeat("precious ", 100_000)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stashedWhenItsCommitFails(t, precious)
+		})
+	}
+}
+
+func stashedWhenItsCommitFails(t *testing.T, precious string) {
+	t.Helper()
 	w := newWorld(t)
 	var broken atomic.Bool
 	stashed := make(chan struct{}, 10)
@@ -128,7 +138,7 @@ func TestAModelResultIsStashedWhenItsCommitFails(t *testing.T) {
 	k := key("s1")
 	w.open(k, config())
 	gate := make(chan struct{})
-	w.model.script(answer{text: "precious", gate: gate})
+	w.model.script(answer{text: precious, gate: gate})
 	id := w.submit(k, "a", "hi")
 	<-w.model.started
 	broken.Store(true)
@@ -139,7 +149,13 @@ func TestAModelResultIsStashedWhenItsCommitFails(t *testing.T) {
 	broken.Store(false)
 	w.restart()
 	w.untilIdle(k)
-	require.Equal(t, "precious", w.run(k, id).Output.Text)
+	out := w.run(k, id).Output
+	if out.Ref != "" {
+		data, err := w.store.GetBlob(w.ctx(), k, out.Ref)
+		require.NoError(t, err)
+		out.Text = string(data)
+	}
+	require.Equal(t, precious, out.Text)
 	require.Len(t, w.model.seen(), 1, "generated once")
 }
 

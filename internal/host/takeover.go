@@ -95,10 +95,10 @@ func (d *driver) resume(ctx context.Context) {
 }
 
 // stashed is a model's answer on its way to a commit that did not go through.
+// What is long in it stands in the blob store already: a document has a bound.
 type stashed struct {
 	Outcome *session.ModelOutcome      `json:"outcome,omitempty"`
 	Summary *session.CompactionOutcome `json:"summary,omitempty"`
-	Blobs   []Blob                     `json:"blobs,omitempty"`
 }
 
 // stash keeps models' answers whose commit did not go through at the first try,
@@ -109,7 +109,7 @@ func (d *driver) stash(ctx context.Context) {
 		if o.kept {
 			continue
 		}
-		st := stashed{Blobs: o.Blobs}
+		var st stashed
 		switch c := o.Command.(type) {
 		case *session.ModelOutcome:
 			if c.Fault != nil || c.Aborted {
@@ -125,6 +125,11 @@ func (d *driver) stash(ctx context.Context) {
 			continue
 		}
 		data, err := json.Marshal(st) //nolint:musttag // the fields are the core's, and both ends are this file
+		for _, b := range o.Blobs {
+			if err == nil {
+				err = d.e.d.Blobs.PutBlob(ctx, d.key, b)
+			}
+		}
 		if err == nil {
 			_, err = d.e.d.Stash.PutStash(ctx, d.key, stashName(o.inc, o.claim), data, d.e.Now().Add(ident.Day), false)
 		}
@@ -173,7 +178,7 @@ func (d *driver) unstashed(ctx context.Context, claim session.Claim) *outcome {
 	if err == nil {
 		err = json.Unmarshal(data, &st) //nolint:musttag // as above
 	}
-	o := &outcome{claim: claim, inc: d.head.Inc, kept: true, Prepared: Prepared{Blobs: st.Blobs}}
+	o := &outcome{claim: claim, inc: d.head.Inc, kept: true}
 	switch {
 	case err == nil && st.Outcome != nil:
 		o.Command = st.Outcome
