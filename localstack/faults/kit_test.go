@@ -291,6 +291,13 @@ func (p *provider) asked(t *testing.T, n int) string {
 	return p.from[n-1]
 }
 
+// last is from where it was asked last.
+func (p *provider) last() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.from[len(p.from)-1]
+}
+
 // soon is what comes out of a channel.
 func soon[T any](t *testing.T, from <-chan T) (v T) {
 	t.Helper()

@@ -170,9 +170,15 @@ func (w *world) kill(from string) {
 	w.Helper()
 	pid, err := owner(from)
 	require.NoError(w, err)
+	require.NoError(w, kill(pid))
+}
+
+func kill(pid int) error {
 	process, err := os.FindProcess(pid)
-	require.NoError(w, err)
-	require.NoError(w, process.Kill())
+	if err != nil {
+		return err
+	}
+	return process.Kill()
 }
 
 // mortal skips a test that kills functions where that cannot be done.
