@@ -255,7 +255,7 @@ type provider struct {
 	url string
 
 	mu   sync.Mutex
-	from []string
+	from []link
 }
 
 func newProvider(t *testing.T) *provider {
@@ -264,7 +264,7 @@ func newProvider(t *testing.T) *provider {
 	p.Rules.Keyless = true
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
-		p.from = append(p.from, r.RemoteAddr)
+		p.from = append(p.from, linkOf(r))
 		p.mu.Unlock()
 		p.ServeHTTP(rw, r)
 	}))
@@ -282,7 +282,7 @@ func newProvider(t *testing.T) *provider {
 }
 
 // asked waits for the nth request (from 1), and says from where it came.
-func (p *provider) asked(t *testing.T, n int) string {
+func (p *provider) asked(t *testing.T, n int) link {
 	t.Helper()
 	soon(t, p.Seen(n))
 	p.mu.Lock()
@@ -292,7 +292,7 @@ func (p *provider) asked(t *testing.T, n int) string {
 }
 
 // last is from where it was asked last.
-func (p *provider) last() string {
+func (p *provider) last() link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.from[len(p.from)-1]
@@ -330,7 +330,7 @@ type arrival struct {
 	Attempt     int
 	Promise     struct{ Token string }
 
-	from string
+	from link
 	gone <-chan struct{}
 }
 
@@ -340,7 +340,7 @@ func (w *world) outside(changes object) *tool {
 	w.Helper()
 	o := &tool{name: "t" + strings.ToLower(rand.Text()[:12]), came: make(chan arrival, 100), did: map[string]int{}}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		a := arrival{from: r.RemoteAddr, gone: r.Context().Done()}
+		a := arrival{from: linkOf(r), gone: r.Context().Done()}
 		if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
 			w.Errorf("the call cannot be read: %v", err)
 		}

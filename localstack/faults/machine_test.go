@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -164,9 +165,21 @@ func (w *world) claimed() {
 	})
 }
 
+// link is a connection from a function to a server of this test.
+type link struct{ theirs, ours string }
+
+// linkOf is the one that a request came by.
+func linkOf(r *http.Request) link {
+	l := link{theirs: r.RemoteAddr}
+	if ours, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		l.ours = ours.String()
+	}
+	return l
+}
+
 // kill ends the function that is at the other end of a connection, as the loss
 // of its machine would.
-func (w *world) kill(from string) {
+func (w *world) kill(from link) {
 	w.Helper()
 	pid, err := owner(from)
 	require.NoError(w, err)
@@ -189,11 +202,21 @@ func (w *world) mortal() {
 	}
 }
 
-// owner finds the process that has a connection of this machine open, by the
-// connection's address at its end. It must be a function: a descendant of this
-// process by the name that Lambda gives to programs.
-func owner(address string) (pid int, err error) {
-	inode, err := socketOf(address)
+// owner finds the process at the other end of a connection. It must be a
+// function: a descendant of this process by the name that Lambda gives to
+// programs. The kernel's tables may be read while they change, and then lack what
+// is in them: so it looks again.
+func owner(from link) (pid int, err error) {
+	for range 20 {
+		if pid, err = look(from); err == nil {
+			break
+		}
+	}
+	return pid, err
+}
+
+func look(from link) (pid int, err error) {
+	inode, err := socketOf(from)
 	if err != nil {
 		return 0, err
 	}
@@ -214,30 +237,44 @@ func owner(address string) (pid int, err error) {
 			return 0, err
 		}
 		if filepath.Base(program) != "bootstrap" || !descends(pid) {
-			return 0, fmt.Errorf("%s is at %s, and is no function of ours", program, address)
+			return 0, fmt.Errorf("%s is at %s, and is no function of ours", program, from.theirs)
 		}
 		return pid, nil
 	}
-	return 0, fmt.Errorf("no process is at %s", address)
+	return 0, fmt.Errorf("no process is at %s", from.theirs)
 }
 
-// socketOf is the number of a socket by its own address, IPv4.
-func socketOf(address string) (inode string, err error) {
-	at, err := net.ResolveTCPAddr("tcp4", address)
+// socketOf is the number of the socket at their end, IPv4. A port may be used for
+// several connections at once, to different addresses, so both ends tell.
+func socketOf(l link) (inode string, err error) {
+	theirs, err := hexadecimal(l.theirs)
 	if err != nil {
 		return "", err
 	}
-	want := fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(at.IP.To4()), at.Port)
+	ours, err := hexadecimal(l.ours)
+	if err != nil {
+		return "", err
+	}
 	table, err := os.ReadFile("/proc/net/tcp")
 	if err != nil {
 		return "", err
 	}
 	for line := range strings.Lines(string(table)) {
-		if f := strings.Fields(line); len(f) > 9 && f[1] == want {
+		if f := strings.Fields(line); len(f) > 9 && f[1] == theirs && f[2] == ours {
 			return f[9], nil
 		}
 	}
-	return "", fmt.Errorf("there is no connection at %s (%s)", address, hex.EncodeToString(at.IP))
+	return "", fmt.Errorf("there is no connection from %s to %s", l.theirs, l.ours)
+}
+
+// hexadecimal is an address as the kernel's table has it.
+func hexadecimal(address string) (string, error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return "", err
+	}
+	ip := at.Addr().As4()
+	return fmt.Sprintf("%08X:%04X", binary.NativeEndian.Uint32(ip[:]), at.Port()), nil
 }
 
 // descends says that a process has this one among its ancestors.

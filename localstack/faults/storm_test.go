@@ -104,7 +104,7 @@ func (s *storm) strikes(at string, in uint32) bool {
 }
 
 // kill ends a function, if it is still there.
-func (s *storm) kill(from string) {
+func (s *storm) kill(from link) {
 	pid, err := owner(from)
 	if err == nil {
 		err = kill(pid)
