@@ -298,11 +298,7 @@ const (
 	listText = "You can also send me the changes right here, one a line, each beginning with \"- \"."
 
 	missingText = "There is no " + changesFile + " in this session's workspace, so I have nothing to write release notes from.\n\n" +
-		"Two ways to go on:\n" +
-		"- Send me the changes right here, one a line, each beginning with \"- \".\n" +
-		"- Or put the file where I can read it: give the session a named workspace in its config " +
-		"(\"workspaces\": [{\"name\": \"notes\", \"access\": \"write\"}]), upload it with PUT /v1/files/notes/" + changesFile +
-		", and say \"try again\"."
+		"Send me the changes right here, one a line, each beginning with \"- \"."
 
 	noToolsText = "I would read " + changesFile + " and write " + notesFile + ", but this session does not offer me the tools for it. " +
 		"Grant them in its config: \"tools\": [\"files.*\"]."

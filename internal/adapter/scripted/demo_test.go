@@ -202,7 +202,7 @@ func TestTheDemoWithoutChanges(t *testing.T) {
 	res := k.result("no such file", true).answer()
 	require.Empty(t, res.Calls)
 	require.Contains(t, res.Text, "There is no changes.md")
-	require.Contains(t, res.Text, "PUT /v1/files/notes/changes.md")
+	require.Contains(t, res.Text, "Send me the changes right here")
 
 	// The changes may come along instead.
 	res = k.say("Here you are:\n- Add x\n- Remove y").answer()
