@@ -183,6 +183,7 @@ func (d *driver) deliver(o *outcome) {
 
 // abandon answers what is still in the mailbox when the task is torn down.
 func (d *driver) abandon(err error) {
+	d.endSlice(Next{}, unavailable(err))
 	for !d.inbox.close() {
 		for _, m := range d.inbox.take() {
 			m.refuse(errors.Join(ErrUnavailable, err))

@@ -19,8 +19,13 @@ type parkedOn struct {
 }
 
 // duties is how often a start or a wake is tried before it is left to the
-// sweep, which is never far: the head says what is owed, and by when.
-const duties = 3
+// sweep, which is never far: the head says what is owed, and by when. Somebody
+// waits meanwhile for an answer that is durable already: a Waker that has tried
+// for long is not asked again.
+const (
+	duties = 3
+	dutyMs = 1500
+)
 
 // discharge does what a commit of this admission owes: it starts a driver, or
 // wakes the one that is parked. A process that dies here loses nothing: the
@@ -38,8 +43,9 @@ func (d *driver) discharge(ctx context.Context) {
 // call starts or wakes the driver that a head says is owed.
 func (e *Engine) call(ctx context.Context, key Key, head *Head) error {
 	var err error
+	began := e.Now()
 	for try := range duties {
-		if try > 0 && e.d.Sched.Sleep(ctx, int64(50)<<(2*try)) != nil {
+		if try > 0 && (int64(e.Now()-began) > dutyMs || e.d.Sched.Sleep(ctx, int64(50)<<(2*try)) != nil) {
 			break
 		}
 		switch head.Drive.Status {
