@@ -422,17 +422,17 @@ func TestT54TenThousandSlices(t *testing.T) {
 			}
 			return said("", call("a", "t.read", `{}`))
 		}
-	}}.farmed(t, host.Options{SliceTurns: 1}, func(ctx context.Context, f *farm) {
+	}}.farmed(t, host.Options{SliceTurns: 1, IdleMs: 1}, func(ctx context.Context, f *farm) {
 		k := key("s")
 		c := config("t.*")
 		c.Limits.MaxTurns = 1000
 		c.Context.Window.MaxMessages = 40
 		f.open(ctx, k, c)
 		var pending ident.RunID
-		for f.calls < 10_000 {
+		for f.calls < slicesPlayed {
 			f.submit(ctx, k, "go")
 			f.rests(ctx, k, host.DriveIdle)
-			if pending == 0 && f.calls > 5000 {
+			if pending == 0 && f.calls > slicesPlayed/2 {
 				pending = f.submit(ctx, k, "write")
 				f.rests(ctx, k, host.DriveParked)
 				before := f.head(ctx, k).Drive.Epoch
@@ -449,7 +449,7 @@ func TestT54TenThousandSlices(t *testing.T) {
 			require.Equal(t, "SUCCEEDED", e.status)
 			slices += len(e.states)
 		}
-		require.Greater(t, slices, 10_000)
+		require.Greater(t, slices, slicesPlayed)
 		require.Zero(t, f.sweep(ctx).Lost)
 	})
 }

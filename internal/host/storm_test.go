@@ -26,7 +26,7 @@ import (
 )
 
 var (
-	storms   = flag.Int("storms", 200, "how many seeds the storm is played under")
+	storms   = flag.Int("storms", stormsPlayed, "how many seeds the storm is played under")
 	oneStorm = flag.Uint64("storm", 0, "play the storm under this seed alone")
 )
 
