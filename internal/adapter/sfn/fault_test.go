@@ -61,6 +61,13 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(now.body)
 }
 
+// times is how often an operation was asked for.
+func (e *engine) times(op string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asked[op]
+}
+
 func scripted(t *testing.T, replies map[string][]reply) (*sfn.Waker, *engine) {
 	t.Helper()
 	e := &engine{replies: replies, asked: map[string]int{}}
@@ -97,11 +104,11 @@ func TestWhatPassesIsTriedAgainAndThenUnavailable(t *testing.T) {
 			}
 			w, e := scripted(t, map[string][]reply{"StartExecution": {bad, bad, begun()}})
 			require.NoError(t, w.Start(t.Context(), key, inc, 3))
-			require.Equal(t, 3, e.asked["StartExecution"])
+			require.Equal(t, 3, e.times("StartExecution"))
 
 			w, e = scripted(t, map[string][]reply{"StartExecution": {bad}})
 			require.ErrorIs(t, w.Start(t.Context(), key, inc, 3), host.ErrUnavailable)
-			require.Equal(t, 5, e.asked["StartExecution"], "it does not try for ever")
+			require.Equal(t, 5, e.times("StartExecution"), "it does not try for ever")
 		})
 	}
 }
@@ -120,7 +127,7 @@ func TestWhatIsSetUpWrongSaysWhatToDo(t *testing.T) {
 		err := w.Start(t.Context(), key, inc, 3)
 		require.ErrorContains(t, err, want, code)
 		require.NotErrorIs(t, err, host.ErrUnavailable, code)
-		require.Equal(t, 1, e.asked["StartExecution"], "trying again does not help: %s", code)
+		require.Equal(t, 1, e.times("StartExecution"), "trying again does not help: %s", code)
 	}
 	for _, arn := range []string{
 		"", "session", "arn:aws:lambda:eu-west-1:123456789012:function:drive", "arn:aws:states:eu-west-1:123456789012:execution:session:a",
@@ -186,7 +193,7 @@ func TestT28ATokenThatIsNoGoodIsNoFailure(t *testing.T) {
 	for _, token := range []string{"", strings.Repeat("A", 2049)} {
 		require.ErrorIs(t, w.Complete(t.Context(), token), host.ErrTokenLost)
 	}
-	require.Zero(t, e.asked["SendTaskSuccess"])
+	require.Zero(t, e.times("SendTaskSuccess"))
 }
 
 func TestOnlyWhatRunsIsAlive(t *testing.T) {
