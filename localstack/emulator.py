@@ -185,6 +185,8 @@ def serve(args):
     config = Config()
     config.bind = ["fd://" + os.environ.pop("PERDURE_LISTENER")]
     config.keep_alive_timeout = 75
+    # By default a connection ends after a thousand requests, unannounced: the answer to the next one is lost.
+    config.keep_alive_max_requests = sys.maxsize
     config.loglevel = "WARNING"
     asyncio.run(hypercorn(app, config, shutdown_trigger=never))
 

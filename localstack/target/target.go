@@ -139,6 +139,10 @@ func transport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	return &http.Transport{
 		MaxIdleConnsPerHost: 64,
+		// Shorter than an emulator keeps an idle connection: one that is closed in the
+		// moment of its next use loses an answer, and what is asked again then may be
+		// there already.
+		IdleConnTimeout: 10 * time.Second,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			host, port, err := net.SplitHostPort(address)
 			if err != nil {

@@ -134,6 +134,12 @@ func function(t *testing.T, client *lambda.Client, name, url string) string {
 		Code: &lambdatypes.FunctionCode{ZipFile: code.Bytes()}, Timeout: aws.Int32(60),
 		Environment: &lambdatypes.Environment{Variables: map[string]string{"STAGE": url}},
 	})
+	if _, there := errors.AsType[*lambdatypes.ResourceConflictException](err); there {
+		// The first answer was lost, and the client has asked again: the name is ours.
+		made, getErr := client.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &name})
+		require.NoError(t, getErr)
+		out, err = &lambda.CreateFunctionOutput{FunctionArn: made.FunctionArn}, nil
+	}
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_, err := client.DeleteFunction(after(t), &lambda.DeleteFunctionInput{FunctionName: &name})
