@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
 	"path"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -226,7 +224,7 @@ func (s *server) recovered(w *tracked, r *http.Request) {
 	if v == http.ErrAbortHandler { //nolint:errorlint,err113 // the very value is what net/http panics with
 		panic(v)
 	}
-	s.Log.ErrorContext(r.Context(), "panic", "method", r.Method, "route", w.route, "value", panicked(v), "stack", string(debug.Stack()))
+	s.Log.ErrorContext(r.Context(), "panic", "method", r.Method, "route", w.route, "value", host.PanicText(v), "stack", string(debug.Stack()))
 	if w.began {
 		// What was sent is half an answer: it must not look like a whole one.
 		panic(http.ErrAbortHandler)
@@ -256,12 +254,3 @@ func (t *tracked) Write(b []byte) (int, error) {
 
 // Unwrap is for http.ResponseController.
 func (t *tracked) Unwrap() http.ResponseWriter { return t.ResponseWriter }
-
-// panicked says what a panic was without what it held: the runtime's own words,
-// or a type.
-func panicked(v any) string {
-	if err, ok := v.(runtime.Error); ok {
-		return err.Error()
-	}
-	return fmt.Sprintf("%T", v)
-}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -173,11 +172,7 @@ func (f *Function) caught(ctx context.Context, work func() error) (err error) {
 }
 
 func (f *Function) panicked(ctx context.Context, what string, v any, stack []byte, more ...any) {
-	text := fmt.Sprintf("%T", v)
-	if own, ok := v.(runtime.Error); ok {
-		text = own.Error()
-	}
-	f.log.ErrorContext(ctx, what, append(more, "panic", text, "stack", string(stack))...)
+	f.log.ErrorContext(ctx, what, append(more, "panic", host.PanicText(v), "stack", string(stack))...)
 }
 
 // report is host.Deps.Report.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -97,7 +98,16 @@ type panicError struct {
 	stack string
 }
 
-func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+func (p *panicError) Error() string { return "panic: " + PanicText(p.value) + "\n" + p.stack }
+
+// PanicText says what a panic was without what it held, which may be a session's
+// text: the runtime's own words, or a type.
+func PanicText(value any) string {
+	if err, ok := value.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%T", value)
+}
 
 // gist is what makes two troubles the same: of a panic not the stack, which has
 // addresses.

@@ -44,7 +44,6 @@ type farm struct {
 	drive       *host.Engine
 	model       *model
 	transitions atomic.Int64
-	states      atomic.Int64
 	largest     atomic.Int64 // machine data
 	steps       atomic.Int64 // of the longest execution
 	started     chan string  // executions that have ended
@@ -206,7 +205,6 @@ func (f *farm) execute(ctx context.Context, key host.Key, inc string, epoch uint
 	began := ident.Instant(time.Now().UnixMilli())
 	for number := uint64(1); ; {
 		f.transitions.Add(2) // Model, Next
-		f.states.Add(1)
 		f.steps.Store(max(f.steps.Load(), int64(number)))
 		st := host.Step{Key: key, Inc: inc, Epoch: epoch, Number: number, Began: began, Until: began.Add(898 * ident.Second)}
 		next, err := f.drive.Drive(ctx, st)
