@@ -72,6 +72,10 @@ type Observe func(before *session.State, en session.Entry, after *session.State)
 // Step feeds inputs to a tentative copy of the state, each followed by Plan
 // until it rests. A refused input leaves no trace. An error is a *Divergence,
 // or wraps ErrBatch or ErrTime: nothing of the step may be committed.
+//
+// What inputs carry from rows (Prior, Noted, Settled) was looked up before the
+// step and knows nothing of its other inputs: no two of them may have the same
+// idempotency key, or note the same message.
 func (m *Machine) Step(env session.Env, observe Observe, inputs ...session.Command) (Ready, error) {
 	if env.At < m.state.At {
 		return Ready{}, fmt.Errorf("instant %d is before the last entry's %d: %w", env.At, m.state.At, ErrTime)

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -296,7 +297,7 @@ func (c chaos) happen() {
 			}
 			several = append(several, c.command())
 		}
-		w.step(driver, several...)
+		w.step(driver, apart(several)...)
 	default:
 		if o := c.outcome(); o != nil {
 			w.step(driver, o)
@@ -304,6 +305,18 @@ func (c chaos) happen() {
 			w.step(driver, c.command())
 		}
 	}
+}
+
+// apart leaves out what one step may not have beside an earlier input: rows are
+// looked up before it, and a second use of a key would not be seen.
+func apart(inputs []session.Command) []session.Command {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(inputs, func(in session.Command) bool {
+		key := rowKey(in)
+		again := key != "" && seen[key]
+		seen[key] = true
+		return again
+	})
 }
 
 // rest lets the session come to rest: everything is served and answered, every

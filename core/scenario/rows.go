@@ -56,6 +56,30 @@ func (r rows) complete(c session.Command) {
 	}
 }
 
+// rowKey names the row that tells whether a command came before; it is empty for
+// one that may come as often as it likes.
+func rowKey(c session.Command) string {
+	var id ident.SubmissionID
+	switch c := c.(type) {
+	case *session.RequestRun:
+		id = c.Submission.ID
+	case *session.SteerRun:
+		id = c.Submission.ID
+	case *session.CancelRun:
+		id = c.Submission.ID
+	case *session.DecideApprovals:
+		id = c.Submission.ID
+	case *session.AnswerQuestion:
+		id = c.Submission.ID
+	case *session.NoteDead:
+		return "message " + c.ID
+	}
+	if id == "" {
+		return ""
+	}
+	return "submission " + string(id)
+}
+
 func (r rows) asked(c session.Command, a *session.Asked) {
 	if a.Submission.ID == "" {
 		return
