@@ -133,7 +133,8 @@ func testVariables() []Variable {
 	return []Variable{
 		{CrashKills, OwnerTests, "`3`", "How often the crash test kills the server."},
 		{CrashSeed, OwnerTests, "random, and printed", "Seed of the crash test."},
-		{AWSEndpoint, OwnerTests, "none: an emulator is started", "Endpoint that the tests of the AWS side use: the URL of an emulator that runs already, or `aws` for AWS itself."},
+		{AWSTarget, OwnerTests, "`emulator`", "What tests of the AWS side start where no endpoint is given: `emulator`, or `localstack` for LocalStack itself, without Docker."},
+		{AWSEndpoint, OwnerTests, "none: one is started", "Endpoint that the tests of the AWS side use: the URL of an emulator that runs already, or `aws` for AWS itself."},
 		{StackOutputs, OwnerTests, "none: the stack is deployed", "File with the outputs of a stack that is there already, as `cdk deploy --outputs-file` writes it."},
 	}
 }
@@ -142,6 +143,7 @@ func testVariables() []Variable {
 const (
 	CrashKills   = "PERDURE_TEST_KILLS"
 	CrashSeed    = "PERDURE_TEST_SEED"
+	AWSTarget    = "PERDURE_AWS_TARGET"
 	AWSEndpoint  = "PERDURE_AWS_ENDPOINT"
 	StackOutputs = "PERDURE_STACK_OUTPUTS"
 )

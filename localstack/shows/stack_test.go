@@ -39,9 +39,7 @@ var shared struct {
 func deployed(t *testing.T) *target.Stack {
 	t.Helper()
 	at := target.Get(t)
-	if at.Endpoint == "" {
-		t.Skip("functions on AWS cannot reach the models and tools of these tests, which are on this machine; e2e asks a stack there")
-	}
+	at.Need(t, target.Reach)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.stack != nil {

@@ -20,14 +20,37 @@ import (
 	"github.com/perdure/perdure/internal/env"
 )
 
-// slow is how long the emulator may take to start, the first time including
-// what it installs.
-const slow = 5 * time.Minute
+// slow is how long a server may take to start, the first time including what it
+// installs.
+const slow = 10 * time.Minute
 
-// statusMissing is how emulator.py ends where the machine lacks something.
+// Servers, by the value of PERDURE_AWS_TARGET: scripts below localstack/.
+var servers = map[string]server{
+	"":           {"emulator.py", emulated},
+	"emulator":   {"emulator.py", emulated},
+	"localstack": {"host/serve.py", localstack},
+}
+
+// server is what can be started to stand for AWS.
+type server struct {
+	script string
+	can    Capabilities
+}
+
+// chosen is the server that tests start, unless an endpoint is given.
+func chosen() (server, error) {
+	name := os.Getenv(env.AWSTarget)
+	s, ok := servers[name]
+	if !ok {
+		return s, fmt.Errorf("%s is %q; it may be emulator or localstack", env.AWSTarget, name)
+	}
+	return s, nil
+}
+
+// statusMissing is how a server ends where the machine lacks something.
 const statusMissing = 3
 
-// process is a running emulator.
+// process is a running server.
 type process struct {
 	Endpoint string `json:"endpoint"`
 	PID      int    `json:"pid"`
@@ -45,34 +68,54 @@ func (e missingError) Error() string { return e.what }
 
 func isMissing(err error) bool { return errors.As(err, new(missingError)) }
 
-// shared is the emulator of this test binary. It is kept here, so that nothing
+// shared is the server of this test binary. It is kept here, so that nothing
 // closes its life before the binary ends.
 var shared = sync.OnceValues(func() (*process, error) {
+	s, err := chosen()
+	if err != nil {
+		return nil, err
+	}
 	//nolint:forbidigo // it is every test's, and outlives the one that comes first
-	return start(context.Background(), filepath.Base(os.Args[0]))
+	return start(context.Background(), s, filepath.Base(os.Args[0]))
 })
 
 // Emulator starts an emulator for one test, with some of its known gaps left
 // open ("all" is all of them): to show that they are gaps. Where another target
-// is given, the test is skipped.
+// is wanted, the test is skipped.
 func Emulator(tb testing.TB, leave ...string) Target {
 	tb.Helper()
-	if os.Getenv(env.AWSEndpoint) != "" {
-		tb.Skip("the target is given, and is not ours to start")
-	}
 	var args []string
 	for _, name := range leave {
 		args = append(args, "--leave", name)
 	}
-	p, err := start(context.WithoutCancel(tb.Context()), filepath.Base(os.Args[0])+"-own", args...)
-	need(tb, err)
-	tb.Cleanup(func() { require.NoError(tb, p.end()) })
-	return at(p.Endpoint, emulated)
+	return own(tb, servers["emulator"], args...)
 }
 
-// start runs emulator.py until its life is closed. Its log is in
+// LocalStack starts a LocalStack for one test. Where another target is wanted,
+// the test is skipped.
+func LocalStack(tb testing.TB) Target {
+	tb.Helper()
+	return own(tb, servers["localstack"])
+}
+
+// own starts a server for one test, if it is of the kind that tests are run on.
+func own(tb testing.TB, s server, args ...string) Target {
+	tb.Helper()
+	if os.Getenv(env.AWSEndpoint) != "" {
+		tb.Skip("the target is given, and is not ours to start")
+	}
+	if wanted, err := chosen(); err != nil || wanted.script != s.script {
+		tb.Skipf("the target is %s, and this is about %s", wanted.can.Name, s.can.Name)
+	}
+	p, err := start(context.WithoutCancel(tb.Context()), s, filepath.Base(os.Args[0])+"-own", args...)
+	need(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, p.end()) })
+	return at(p.Endpoint, s.can)
+}
+
+// start runs a server until its life is closed. Its log is in
 // .cache/localstack/log.
-func start(ctx context.Context, name string, args ...string) (*process, error) {
+func start(ctx context.Context, s server, name string, args ...string) (*process, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
@@ -85,7 +128,7 @@ func start(ctx context.Context, name string, args ...string) (*process, error) {
 	if err = os.MkdirAll(logs, 0o700); err != nil {
 		return nil, err
 	}
-	args = append([]string{filepath.Join(root, "localstack", "emulator.py"), "serve", "--log", filepath.Join(logs, name+".log")}, args...)
+	args = append([]string{filepath.Join(root, "localstack", s.script), "serve", "--log", filepath.Join(logs, name+".log")}, args...)
 	p := &process{cmd: exec.CommandContext(ctx, python, args...)}
 	var complaint strings.Builder
 	p.cmd.Stderr = &complaint
@@ -112,10 +155,10 @@ func start(ctx context.Context, name string, args ...string) (*process, error) {
 	if p.cmd.ProcessState.ExitCode() == statusMissing {
 		return nil, missingError{strings.TrimSpace(complaint.String())}
 	}
-	return nil, fmt.Errorf("emulator.py did not start: %s", strings.TrimSpace(complaint.String()+" "+p.cmd.ProcessState.String()))
+	return nil, fmt.Errorf("%s did not start: %s", s.script, strings.TrimSpace(complaint.String()+" "+p.cmd.ProcessState.String()))
 }
 
-// end closes the emulator's life and waits until it is gone. It ends by killing
+// end closes the server's life and waits until it is gone. It ends by killing
 // its whole group, itself included, so its status says nothing.
 func (p *process) end() error {
 	err := p.life.Close()

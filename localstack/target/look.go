@@ -12,7 +12,7 @@ import (
 // changes that a test was made of or has looked at, and of what is deployed it
 // would know nothing.
 func look(root string) error {
-	for _, folder := range []string{"functions", "infra", "internal", "core", "localstack/gaps"} {
+	for _, folder := range []string{"functions", "infra", "internal", "core", "localstack/gaps", "localstack/host"} {
 		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && slices.Contains([]string{".go", ".json", ".py"}, filepath.Ext(path)) && !strings.HasSuffix(path, "_test.go") {
 				_, err = os.ReadFile(path)
@@ -23,7 +23,7 @@ func look(root string) error {
 			return err
 		}
 	}
-	for _, name := range []string{"cdk.json", "go.mod", "go.sum", "localstack/deploy.py", "localstack/emulator.py", "localstack/requirements.txt"} {
+	for _, name := range []string{"cdk.json", "go.mod", "go.sum", "localstack/deploy.py", "localstack/emulator.py", "localstack/server.py", "localstack/requirements.txt"} {
 		if _, err := os.ReadFile(filepath.Join(root, name)); err != nil {
 			return err
 		}

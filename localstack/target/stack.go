@@ -109,6 +109,9 @@ func deploy(ctx context.Context, at Target, d Deployment) (*Stack, error) {
 		// Nobody's own stack in that account.
 		given["stack"], given["keep"] = "perdure-test", "0"
 	}
+	if !at.Can.Shows(HTTPAPI) {
+		given["frontDoor"] = "url"
+	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		args = append(args, "-c", key+"="+given[key])
 	}
@@ -136,7 +139,9 @@ func open(ctx context.Context, at Target, name string) (*Stack, error) {
 	for _, outputs := range stacks {
 		s.Outputs = outputs
 	}
-	s.API = strings.TrimRight(s.Outputs["ApiUrl"], "/")
+	if s.API, err = at.Reach(s.Outputs["ApiUrl"]); err != nil {
+		return nil, err
+	}
 	if s.Stream, err = at.Reach(s.Outputs["StreamUrl"]); err != nil {
 		return nil, err
 	}

@@ -6,8 +6,9 @@
 //
 //   - PERDURE_AWS_ENDPOINT=aws is AWS itself, by the default chain of settings.
 //   - PERDURE_AWS_ENDPOINT=http://… is that endpoint, with test credentials.
-//   - Otherwise localstack/emulator.py is started, once for a test binary. It
-//     ends with the binary, however that ends.
+//   - Otherwise a server is started, once for a test binary, and ends with the
+//     binary, however that ends: localstack/emulator.py, or LocalStack itself
+//     (localstack/host) where PERDURE_AWS_TARGET=localstack.
 //
 // The package knows nothing of Perdure's own tables and queues. It is for tests
 // alone, and may import the standard library, testify, the AWS SDK and
@@ -21,7 +22,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -46,41 +46,6 @@ type Target struct {
 	Config aws.Config
 }
 
-// Capabilities says what a target shows as AWS does. A test that needs one says
-// so with Need.
-type Capabilities struct {
-	Name string // for messages
-
-	// DynamoDB.
-	Conflicts    bool // TransactionConflict between transactions at once
-	Throttling   bool // requests refused for their rate
-	StaleIndexes bool // a global index that lags behind its table
-	Expiry       bool // items removed by their TTL attribute, within the service's own 48 hours
-
-	// Step Functions.
-	StateLimits   bool // 256 KiB of data between states
-	HistoryLimits bool // 25,000 events an execution
-	MapHistory    bool // events of each iteration of a Map
-	Validation    bool // ValidateStateMachineDefinition finds faults
-
-	// Lambda, SQS and HTTP.
-	Streams     bool // the first byte of a streamed response before the function ends
-	FIFOGroups  bool // one batch in flight for each group of a FIFO queue
-	HTTPLimits  bool // 10 MB of request, 6 MB of response
-	Permissions bool // IAM policies are enforced
-
-	// Arch is the architecture of functions that it runs, as in GOARCH.
-	Arch string
-}
-
-// Need skips a test that wants to see what the target cannot show.
-func (t Target) Need(tb testing.TB, can bool, what string) {
-	tb.Helper()
-	if !can {
-		tb.Skipf("%s cannot show %s", t.Can.Name, what)
-	}
-}
-
 // AWS returns a configuration for the target.
 func AWS(tb testing.TB) aws.Config {
 	tb.Helper()
@@ -103,7 +68,8 @@ func find(ctx context.Context) (Target, error) {
 		if err != nil {
 			return Target{}, err
 		}
-		return at(p.Endpoint, emulated), nil
+		wanted, err := chosen()
+		return at(p.Endpoint, wanted.can), err
 	case "aws":
 		settings, err := config.LoadDefaultConfig(ctx)
 		return Target{Config: settings, Can: amazon}, err
@@ -155,20 +121,6 @@ func transport() *http.Transport {
 		},
 	}
 }
-
-// What is known of each kind of target. localstack/README.md says how it was
-// found out.
-var (
-	amazon = Capabilities{
-		Name: "AWS", Conflicts: true, Throttling: true, StaleIndexes: true, StateLimits: true, HistoryLimits: true, MapHistory: true,
-		Validation: true, Streams: true, FIFOGroups: true, HTTPLimits: true, Permissions: true, Arch: "arm64",
-	}
-	emulated = Capabilities{Name: "the emulator", StateLimits: true, Streams: true, FIFOGroups: true, HTTPLimits: true, Arch: runtime.GOARCH}
-	// LocalStack's free edition.
-	localstack = Capabilities{Name: "LocalStack", StateLimits: true, MapHistory: true, Arch: runtime.GOARCH}
-	// Of others nothing is taken for granted, MiniStack as it comes among them.
-	other = Capabilities{Name: "the endpoint", Arch: runtime.GOARCH}
-)
 
 // recognise asks an endpoint what it is.
 func recognise(ctx context.Context, endpoint string) (Capabilities, error) {

@@ -70,7 +70,7 @@ func TestEmulatorEndsWithItsParent(t *testing.T) {
 
 func answers(t *testing.T, endpoint string) bool {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, endpoint+"/_ministack/health", http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, endpoint+"/_localstack/health", http.NoBody)
 	require.NoError(t, err)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)

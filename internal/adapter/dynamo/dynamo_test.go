@@ -58,7 +58,7 @@ func stores(t *testing.T) porttest.Stores {
 func caps(t *testing.T) porttest.Capabilities {
 	t.Helper()
 	return porttest.Capabilities{
-		Concurrent: true, PageBytes: true, Recalls: true, Expires: true, ListsLag: target.Get(t).Can.StaleIndexes,
+		Concurrent: true, PageBytes: true, Recalls: true, Expires: true, ListsLag: target.Get(t).Can.Shows(target.StaleIndexes),
 		Persistent: true,
 		Reopen: func(t *testing.T, old porttest.Stores) porttest.Stores {
 			t.Helper()

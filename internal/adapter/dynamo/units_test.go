@@ -227,7 +227,7 @@ func (s *script) reads() []step {
 func TestUnitsAreThoseThatTheEndpointReports(t *testing.T) {
 	t.Parallel()
 	s := newScript(t)
-	emulated := target.Get(t).Can.Name == "the emulator"
+	emulated := target.Get(t).Can.Name == target.NameEmulator
 	for _, step := range append(s.writes(), s.reads()...) {
 		require.NoError(t, step.do(t.Context()), step.name)
 		counted, reported := s.took()
