@@ -40,9 +40,10 @@ def gateway():
     from twisted.internet import reactor
 
     def register(self, gateway, listen, ssl_creds=None):
-        listener = int(os.environ["PERDURE_LISTENER"])
-        reactor.adoptStreamPort(listener, socket.AF_INET, TwistedGateway(gateway))
-        os.close(listener)  # it has a duplicate
+        with socket.socket(fileno=int(os.environ["PERDURE_LISTENER"])) as listener:
+            listener.setblocking(False)
+            listener.listen(1024)
+            reactor.adoptStreamPort(listener.fileno(), socket.AF_INET, TwistedGateway(gateway))  # a duplicate of it
 
     TwistedRuntimeServer.register = register
 
