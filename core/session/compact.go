@@ -10,16 +10,18 @@ const keepTurns = 2
 
 func (e *CompactionStarted) apply(s *State, en *Entry) error {
 	c := &s.Context.Compaction
-	if e.Attempt != c.attempt(e.Through) {
+	if e.Attempt != s.Context.nextAttempt() {
 		return diverge("attempt", "attempt %d of a summary through %s follows %d", e.Attempt, e.Through, c.Attempt)
 	}
 	switch {
 	case c.Phase != CompactionRuns:
-		*c = CompactionPlan{FirstAt: en.At}
+		*c = c.ended()
+		c.FirstAt = en.At
 	case c.RetryAt == 0:
 		c.Interrupts++
 	}
 	c.Phase, c.Reason, c.Through, c.Attempt, c.Model, c.RetryAt = CompactionRuns, e.Reason, e.Through, e.Attempt, e.Model, 0
+	c.Tried = max(c.Tried, e.Through)
 	return nil
 }
 
@@ -41,17 +43,25 @@ func (e *CompactionFailed) apply(s *State, _ *Entry) error {
 	}
 	c.Phase, c.FailedAt = CompactionFails, s.Cursors.Turn
 	if e.Class == Cancelled {
-		*c = CompactionPlan{Through: c.Through, Attempt: c.Attempt}
+		*c = c.ended()
 	}
 	return nil
 }
 
-// attempt is the number of the next attempt at a summary through an entry.
-func (c *CompactionPlan) attempt(through ident.EntryID) int {
-	if c.Through == through {
-		return c.Attempt + 1
+// ended is what is left of a plan when nothing is wanted any more: what numbers
+// the next attempt.
+func (c *CompactionPlan) ended() CompactionPlan {
+	return CompactionPlan{Attempt: c.Attempt, Tried: c.Tried}
+}
+
+// nextAttempt numbers the next attempt at a summary, through whatever entry. It
+// begins at 1 once no entry is left that one was tried through, because ids of
+// entries do not come again: until then a number is not given twice.
+func (c *Context) nextAttempt() int {
+	if c.firstKept() > c.Compaction.Tried {
+		return 1
 	}
-	return 1
+	return c.Compaction.Attempt + 1
 }
 
 // admitCompact records the wish; the driver acts on it at a safe boundary.
@@ -138,7 +148,7 @@ func (s *State) startCompaction(reason string, hard bool) Event {
 		n = s.coverable(true)
 	}
 	through := s.Context.Entries[n-1].ID
-	e := &CompactionStarted{Through: through, Reason: reason, Attempt: s.Context.Compaction.attempt(through), Model: s.Config.Model}
+	e := &CompactionStarted{Through: through, Reason: reason, Attempt: s.Context.nextAttempt(), Model: s.Config.Model}
 	if r := s.Active; r != nil {
 		e.Run, e.Model = r.ID, r.Model
 	}
@@ -147,7 +157,7 @@ func (s *State) startCompaction(reason string, hard bool) Event {
 
 func (s *State) againCompaction() Event {
 	c := &s.Context.Compaction
-	e := &CompactionStarted{Through: c.Through, Reason: c.Reason, Attempt: c.Attempt + 1, Model: c.Model}
+	e := &CompactionStarted{Through: c.Through, Reason: c.Reason, Attempt: s.Context.nextAttempt(), Model: c.Model}
 	if s.Active != nil {
 		e.Run = s.Active.ID
 	}

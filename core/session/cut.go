@@ -26,7 +26,7 @@ func (e *ContextCut) apply(s *State, en *Entry) error {
 	if e.Mode == CutSummary {
 		s.charge(s.owned(), e.Usage)
 		s.Totals.ModelCalls++
-		c.Compaction = CompactionPlan{}
+		c.Compaction = c.Compaction.ended()
 		if s.Active != nil && e.Reason == CutContext {
 			r := s.run()
 			r.CutTries++

@@ -38,9 +38,12 @@ type CompactionPlan struct {
 	Phase   string        `json:"phase,omitempty"`
 	Reason  string        `json:"reason,omitempty"`
 	Through ident.EntryID `json:"through,omitempty"`
-	// Attempt counts on while Through is the same, so that a claim is never
-	// taken for an earlier one that was given up.
-	Attempt  int           `json:"attempt,omitempty"`
+	// Attempt counts on, through whatever entries, while one of those is left in
+	// the window: a claim that was given up must not come again after another
+	// entry was tried, or had its summary, in between.
+	Attempt int `json:"attempt,omitempty"`
+	// Tried is the newest entry that a summary was tried through.
+	Tried    ident.EntryID `json:"tried,omitempty"`
 	Failures int           `json:"failures,omitempty"`
 	FirstAt  ident.Instant `json:"firstAt,omitempty"`
 	RetryAt  ident.Instant `json:"retryAt,omitempty"`

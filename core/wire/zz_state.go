@@ -245,6 +245,7 @@ func walkCompactionPlan(v visitor, e *session.CompactionPlan) {
 	v.str(`"reason":`, &e.Reason, opt)
 	v.uint64(`"through":`, (*uint64)(&e.Through), opt)
 	v.int(`"attempt":`, &e.Attempt, opt)
+	v.uint64(`"tried":`, (*uint64)(&e.Tried), opt)
 	v.int(`"failures":`, &e.Failures, opt)
 	v.int64(`"firstAt":`, (*int64)(&e.FirstAt), opt)
 	v.int64(`"retryAt":`, (*int64)(&e.RetryAt), opt)
@@ -302,4 +303,4 @@ func walkWaitHollow(e *session.Wait) bool { return hollow(e, walkWait) }
 func walkActorHollow(e *session.Actor) bool { return hollow(e, walkActor) }
 
 // stateShape changes with any field of the state.
-const stateShape = "e8521e0975b5"
+const stateShape = "2f870dce1a0d"
