@@ -119,7 +119,13 @@ func (w watched) capacityAlarms() []alarm {
 		{ID: "ExecutionsThrottled", Says: "Step Functions slows executions down: ask for more transitions a second.", Metric: w.Machine.MetricThrottled(number(sum)), AtLeast: 1, For: 2},
 		{ID: "ReadsThrottled", Says: tableSays, Metric: table(readThrottles), AtLeast: 1, For: 2},
 		{ID: "WritesThrottled", Says: tableSays, Metric: table(writeThrottles), AtLeast: 1, For: 2},
-		{ID: "ServerErrors", Says: "The API answers 5xx. Read the logs of api and read.", Metric: w.serverErrors(number(sum)), AtLeast: 5},
+	}
+	for _, d := range w.doors() {
+		a := alarm{ID: "ServerErrors", Says: "The API answers 5xx. Read the logs of api and read.", Metric: d.ServerErrors(number(sum)), AtLeast: 5}
+		if d.Function != "" {
+			a.ID, a.Says = a.ID+"-"+d.Function, "The API answers 5xx at one of its URLs. Read the log of "+d.Function+"."
+		}
+		list = append(list, a)
 	}
 	for _, f := range w.Functions.list() {
 		list = append(list, alarm{

@@ -75,19 +75,12 @@ func corsOf(origins []string) *awsapigatewayv2.CorsPreflightOptions {
 		return nil
 	}
 	return &awsapigatewayv2.CorsPreflightOptions{
-		AllowOrigins: jsii.Strings(origins...),
-		AllowMethods: &[]awsapigatewayv2.CorsHttpMethod{awsapigatewayv2.CorsHttpMethod_ANY},
-		AllowHeaders: jsii.Strings(corsHeaders()...),
-		MaxAge:       seconds(corsSeconds),
+		AllowOrigins:  jsii.Strings(origins...),
+		AllowMethods:  corsMethods[awsapigatewayv2.CorsHttpMethod](),
+		AllowHeaders:  jsii.Strings(corsHeaders()...),
+		ExposeHeaders: jsii.Strings(corsExposed()...),
+		MaxAge:        seconds(corsSeconds),
 	}
-}
-
-// corsSeconds is how long a browser may remember what it was allowed.
-const corsSeconds = 600
-
-// corsHeaders are what the console and clients like it send.
-func corsHeaders() []string {
-	return []string{"authorization", "content-type", "idempotency-key", "last-event-id"}
 }
 
 // addRoutes sends reads to one function and all else to the other, so that long

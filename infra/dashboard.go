@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
@@ -33,9 +35,12 @@ func (w watched) sessionRow() *[]awscloudwatch.IWidget {
 }
 
 func (w watched) queueRow() *[]awscloudwatch.IWidget {
-	front := []awscloudwatch.IMetric{w.serverErrors(line("5xx", sum))}
-	if w.API != nil {
-		front = append(front, w.API.MetricCount(line("requests", sum)), w.API.MetricClientError(line("4xx", sum)))
+	var front []awscloudwatch.IMetric
+	for _, d := range w.doors() {
+		label := func(what string) *awscloudwatch.MetricOptions {
+			return line(strings.TrimSpace(what+" "+d.Function), sum)
+		}
+		front = append(front, d.ServerErrors(label("5xx")), d.Requests(label("requests")), d.ClientErrors(label("4xx")))
 	}
 	return &[]awscloudwatch.IWidget{
 		graph("Front door", front...),

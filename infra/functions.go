@@ -17,7 +17,8 @@ type functionSpec struct {
 
 // The functions. Those that wait for others most of their time are small; api and
 // drive fold states and are worth more processor. An HTTP API waits 30 s at most,
-// a state of the machine 930 s. A command of the inbox that fails is tried again
+// a function URL as long as its function takes, and clients should see no difference;
+// a state of the machine waits 930 s. A command of the inbox that fails is tried again
 // after six times its function's time, and its session's next ones wait for that.
 var (
 	specAPI     = functionSpec{env.FunctionAPI, "Admits what clients ask.", 512, 29}
@@ -44,11 +45,14 @@ type functions struct {
 	API, Read, Stream, Inbox, Drive, Tool, Park, Deliver, Sweep awslambda.Function
 
 	StreamURL *string
-	FrontURL  *string // nil if there is an API in front
+	// FrontURL is that of api, ReadURL that of read; nil if there is an API in front.
+	FrontURL, ReadURL *string
 }
 
 // newFunctions gives each function what it needs to do and no more. Those that
-// have an address come first, because no function can be told its own.
+// have an address come first, because no function can be told its own. Where URLs
+// are the front door api and stream do not know it, and need not: addresses at
+// which promises are settled are made by drive and tool, which run the calls.
 func newFunctions(scope constructs.Construct, id string, props functionsProps) functions {
 	scope = constructs.NewConstruct(scope, &id)
 	g, around := props.Grants, props.Environment
@@ -71,11 +75,15 @@ func newFunctions(scope constructs.Construct, id string, props functionsProps) f
 	f.StreamURL = addStreamURL(f.Stream, props.CORS).Url()
 	around.StreamURL = firstOf(around.StreamURL, f.StreamURL)
 	f.API = with("Api", specAPI, admit(g.checkKeys())...)
-	if around.Settings.Front == frontURL {
+	atURLs := around.Settings.FrontDoor == doorURL
+	if atURLs {
 		f.FrontURL = addFrontURL(f.API, props.CORS).Url()
 		around.PublicURL = firstOf(around.PublicURL, f.FrontURL)
 	}
 	f.Read = with("Read", specRead, look...)
+	if atURLs {
+		f.ReadURL = addFrontURL(f.Read, props.CORS).Url()
+	}
 	f.Inbox = with("Inbox", specInbox, admit()...)
 	f.Drive = with("Drive", specDrive, admit(g.callTools(), g.send(), g.callModels())...)
 	f.Tool = with("Tool", specTool, admit(g.callTools(), g.send())...)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var update = flag.Bool("update", false, "write testdata/perdure.template.json anew")
+var update = flag.Bool("update", false, "write the files of testdata anew")
 
 // TestTemplateIsTheOneReviewed: what a change of the CDK, of its flags or of a
 // construct does to the stack is seen, and reviewed, as a change of this file. It
@@ -20,15 +20,20 @@ var update = flag.Bool("update", false, "write testdata/perdure.template.json an
 // since each has a place of its own.
 func TestTemplateIsTheOneReviewed(t *testing.T) {
 	t.Parallel()
-	got := normalised(t, stackOf(t, defaults))
-	file := filepath.Join("testdata", "perdure.template.json")
+	golden(t, "perdure.template.json", string(normalised(t, stackOf(t, defaults))))
+}
+
+// golden compares a text with its file, or writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(file, got, 0o600))
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "look at the difference; if it is meant, run: go test ./infra -update")
+	require.Equal(t, string(want), got, "look at the difference; if it is meant, run: go test ./infra -update")
 }
 
 var assetHash = regexp.MustCompile(`[0-9a-f]{64}`)

@@ -108,10 +108,27 @@ func invocations(f awslambda.Function, o *awscloudwatch.MetricOptions) awscloudw
 	return f.MetricInvocations(o)
 }
 
-// serverErrors are answers of 500 and more, at whichever front door there is.
-func (w watched) serverErrors(of *awscloudwatch.MetricOptions) awscloudwatch.IMetric {
-	if w.API == nil {
-		return w.Functions.API.Metric(jsii.String("Url5xxCount"), of)
+// counted is a metric, as somebody wants to see it.
+type counted func(*awscloudwatch.MetricOptions) awscloudwatch.Metric
+
+// door is an address that clients ask, and what CloudWatch counts there.
+type door struct {
+	Function                             string // that answers, where it is not known by its route
+	ServerErrors, Requests, ClientErrors counted
+}
+
+// doors are the HTTP API, or the URLs of functions in its place, whose metrics are
+// on https://docs.aws.amazon.com/lambda/latest/dg/urls-monitoring.html.
+func (w watched) doors() []door {
+	if w.API != nil {
+		return []door{{"", w.API.MetricServerError, w.API.MetricCount, w.API.MetricClientError}}
 	}
-	return w.API.MetricServerError(of)
+	var doors []door
+	for _, f := range []named{{env.FunctionAPI, w.Functions.API}, {env.FunctionRead, w.Functions.Read}} {
+		at := func(name string) counted {
+			return func(of *awscloudwatch.MetricOptions) awscloudwatch.Metric { return f.Function.Metric(&name, of) }
+		}
+		doors = append(doors, door{f.Name, at("Url5xxCount"), at("UrlRequestCount"), at("Url4xxCount")})
+	}
+	return doors
 }

@@ -69,8 +69,6 @@ func TestT27EveryWaitEndsAndIsWatched(t *testing.T) {
 			require.True(t, s.hasAlarm(t, "ApproximateAgeOfOldestMessage", queue), queue)
 		}
 	}
-	require.True(t, stackOf(t, defaults).hasAlarm(t, "5xx", "Api"))
-	require.True(t, stackOf(t, chosen).hasAlarm(t, "Url5xxCount", "Api"))
 }
 
 // eachState visits the states of a machine and of the maps within.

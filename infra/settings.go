@@ -15,9 +15,9 @@ import (
 
 // settings are all choices that a deployment has.
 type settings struct {
-	Stack string
-	Arch  string // arm64 or x86_64
-	Front string // http or url
+	Stack     string
+	Arch      string // arm64 or x86_64
+	FrontDoor string // http or url
 
 	FrontURL      string // where clients find the API, if not at the stack's own address
 	StreamURL     string // where they find streams, likewise
@@ -43,17 +43,17 @@ type settings struct {
 
 // Values of settings.
 const (
-	archARM   = "arm64"
-	archX86   = "x86_64"
-	frontHTTP = "http"
-	frontURL  = "url"
+	archARM  = "arm64"
+	archX86  = "x86_64"
+	doorHTTP = "http" // an HTTP API
+	doorURL  = "url"  // URLs of functions
 )
 
 // The keys of CDK's context, as in -c arch=x86_64.
 const (
 	keyStack             = "stack"
 	keyArch              = "arch"
-	keyFront             = "front"
+	keyFrontDoor         = "frontDoor"
 	keyFrontURL          = "frontUrl"
 	keyStreamURL         = "streamUrl"
 	keyCORSOrigins       = "corsOrigins"
@@ -75,7 +75,7 @@ const (
 
 func contextKeys() []string {
 	return []string{
-		keyStack, keyArch, keyFront, keyFrontURL, keyStreamURL, keyCORSOrigins, keyOpenAISecret, keyOpenAIBaseURL,
+		keyStack, keyArch, keyFrontDoor, keyFrontURL, keyStreamURL, keyCORSOrigins, keyOpenAISecret, keyOpenAIBaseURL,
 		keyOpenAIModel, keyCustomerFunctions, keyReserved, keyAlarmEmail, keyLogDays, keyKeep, keyXRay,
 		keyRolloverSteps, keySliceTurns, keyPurgeAgain, keyAllowPrivate, keyAssets,
 	}
@@ -104,7 +104,7 @@ func parseSettings(context map[string]any) (settings, error) {
 	set := settings{
 		Stack:             r.text(keyStack, env.DefaultStack),
 		Arch:              r.oneOf(keyArch, archARM, archX86),
-		Front:             r.oneOf(keyFront, frontHTTP, frontURL),
+		FrontDoor:         r.oneOf(keyFrontDoor, doorHTTP, doorURL),
 		FrontURL:          strings.TrimSuffix(r.url(keyFrontURL), "/"),
 		StreamURL:         strings.TrimSuffix(r.url(keyStreamURL), "/"),
 		CORSOrigins:       r.list(keyCORSOrigins),

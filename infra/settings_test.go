@@ -11,7 +11,7 @@ func TestSettingsHaveDefaults(t *testing.T) {
 	set, err := parseSettings(nil)
 	require.NoError(t, err)
 	require.Equal(t, settings{
-		Stack: "perdure", Arch: "arm64", Front: "http", Reserved: map[string]int{}, LogDays: 30, Keep: true, XRay: true, Assets: "bin/functions",
+		Stack: "perdure", Arch: "arm64", FrontDoor: "http", Reserved: map[string]int{}, LogDays: 30, Keep: true, XRay: true, Assets: "bin/functions",
 	}, set)
 }
 
@@ -20,7 +20,7 @@ func TestSettingsTakeTextAndJSON(t *testing.T) {
 	set, err := parseSettings(everythingChosen())
 	require.NoError(t, err)
 	require.Equal(t, settings{
-		Stack: "other", Arch: "x86_64", Front: "url", FrontURL: "https://agents.example.com", StreamURL: "https://stream.example.com", CORSOrigins: []string{"https://console.example.com"},
+		Stack: "other", Arch: "x86_64", FrontDoor: "url", FrontURL: "https://agents.example.com", StreamURL: "https://stream.example.com", CORSOrigins: []string{"https://console.example.com"},
 		OpenAISecret: someSecret, OpenAIBaseURL: "https://models.example.com/v1", OpenAIModel: "large", CustomerFunctions: []string{someFunction},
 		Reserved: map[string]int{"drive": 50, "api": 20}, AlarmEmail: "ops@example.com", LogDays: 7, RolloverSteps: "5", SliceTurns: "1",
 		PurgeAgain: "2", AllowPrivate: "1", Assets: "bin/functions",
@@ -35,7 +35,7 @@ func TestWrongSettingsNameTheKeyAndSayWhatToWrite(t *testing.T) {
 	}{
 		keyStack:             {"my_stack", "letters, digits and hyphens"},
 		keyArch:              {"x86", "write arm64 or x86_64"},
-		keyFront:             {"alb", "write http or url"},
+		keyFrontDoor:         {"alb", "write http or url"},
 		keyFrontURL:          {"agents.example.com", "write http://host:port or https://host"},
 		keyStreamURL:         {"https://s.example.com?x=1", "write http://host:port or https://host"},
 		keyOpenAISecret:      {"openai", "the whole ARN of a secret"},
@@ -50,6 +50,7 @@ func TestWrongSettingsNameTheKeyAndSayWhatToWrite(t *testing.T) {
 		keyPurgeAgain:        {"-1", "a number above 0"},
 		keyAllowPrivate:      {"yes please", "write 1 or 0"},
 		"alarmMail":          {"ops@example.com", "there is no such setting"},
+		"front":              {"url", "there is no such setting; there are stack, arch, frontDoor, frontUrl"},
 	} {
 		_, err := parseSettings(map[string]any{key: c.value})
 		require.ErrorContains(t, err, "-c "+key)

@@ -45,9 +45,7 @@ func newStack(scope constructs.Construct, set settings) {
 	if set.XRay {
 		newSampling(stack, "Sampling", set.Stack)
 	}
-	addOutputs(stack, "Outputs", []output{
-		{"ApiUrl", "Where clients find the API.", address(api, f)},
-		{"StreamUrl", "Where viewers read events as they happen.", f.StreamURL},
+	addOutputs(stack, "Outputs", append(addresses(api, f), []output{
 		{"AdminKeySecret", "Secret with the admin's key.", g.Secrets.Key.SecretArn()},
 		{"Table", "The table.", g.Table.TableName()},
 		{"Bucket", "The bucket.", g.Bucket.BucketName()},
@@ -55,27 +53,41 @@ func newStack(scope constructs.Construct, set settings) {
 		{"InboxUrl", "Queue that takes commands.", g.Queues.Inbox.QueueUrl()},
 		{"WorkQueueUrl", "Queue that outside workers take calls from.", g.Queues.Work.QueueUrl()},
 		{"AlarmTopic", "Topic that alarms go to.", topic.TopicArn()},
-	})
+	}...))
 	addExceptions(stack, set.XRay)
 }
 
 // newFront is the API, if one is the front door, and the address that the
 // functions tell others, if it is known by now.
 func newFront(stack awscdk.Stack, set settings, logs logsProps) (awsapigatewayv2.HttpApi, *string) {
-	if set.Front == frontURL {
+	if set.FrontDoor == doorURL {
 		return nil, &set.FrontURL
 	}
 	api := newAPI(stack, "Api", apiProps{Stack: set.Stack, CORS: set.CORSOrigins, Logs: logs})
 	return api, firstOf(&set.FrontURL, api.ApiEndpoint())
 }
 
-// address is that of the front door itself, whatever the functions tell others.
-func address(api awsapigatewayv2.HttpApi, f functions) *string {
-	if api == nil {
-		return f.FrontURL
+// addresses are those of the stack itself, whatever the functions tell others. One
+// is enough for every client. Who would not have long polls take the place of
+// commands asks read by itself where URLs are the front door; an HTTP API sends
+// GETs there anyway.
+func addresses(api awsapigatewayv2.HttpApi, f functions) []output {
+	stream := output{"StreamUrl", "Where viewers read events as they happen.", f.StreamURL}
+	if api != nil {
+		return []output{{outputAPI, sayAPI, api.ApiEndpoint()}, stream}
 	}
-	return api.ApiEndpoint()
+	return []output{
+		{outputAPI, sayAPI, f.FrontURL},
+		{"ReadUrl", "Where GETs and long polls may go, so that they take no place of a command.", f.ReadURL},
+		stream,
+	}
 }
+
+// The output that every client needs, and what is said of it.
+const (
+	outputAPI = "ApiUrl"
+	sayAPI    = "Where clients find the API."
+)
 
 func architecture(name string) awslambda.Architecture {
 	if name == archX86 {

@@ -16,7 +16,7 @@ import (
 func TestStackPassesTheSecurityChecks(t *testing.T) {
 	t.Parallel()
 	answered := map[string]bool{}
-	for _, stack := range []func() (synthesized, error){defaults, chosen} {
+	for _, stack := range []func() (synthesized, error){defaults, atURLs, chosen} {
 		compliant := 0
 		for _, row := range stackOf(t, stack).Checks[1:] {
 			rule, verdict, reason := row[0], row[2], row[3]
@@ -203,8 +203,7 @@ func TestEnvironmentCarriesWhatWasChosen(t *testing.T) {
 }
 
 // TestFunctionsKnowWhereTheWorldFindsThem: all but stream know where streams are,
-// and without an API in front all but api know where that is: it sees it itself,
-// in each request.
+// and all where the API is, if there is one in front.
 func TestFunctionsKnowWhereTheWorldFindsThem(t *testing.T) {
 	t.Parallel()
 	s := stackOf(t, defaults)
@@ -249,27 +248,11 @@ func TestAccessLogTellsNoSecret(t *testing.T) {
 	}
 }
 
-func TestFrontDoorMayBeAFunction(t *testing.T) {
-	t.Parallel()
-	s := stackOf(t, chosen)
-	for id, r := range s.Template.Resources {
-		require.NotContains(t, r.Type, "ApiGateway", id)
-	}
-	modes := map[any]any{}
-	for _, url := range s.of(t, "AWS::Lambda::Url") {
-		modes[url.Properties["InvokeMode"]] = at(url.Properties, "Cors", "AllowOrigins")
-	}
-	origins := []any{"https://console.example.com"}
-	require.Equal(t, map[any]any{"BUFFERED": origins, "RESPONSE_STREAM": origins}, modes)
-	require.Equal(t, "RESPONSE_STREAM", stackOf(t, defaults).only(t, "AWS::Lambda::Url").Properties["InvokeMode"])
-}
-
 func TestOutputsKeepTheirNames(t *testing.T) {
 	t.Parallel()
 	want := []string{"AdminKeySecret", "AlarmTopic", "ApiUrl", "Bucket", "InboxUrl", "Machine", "StreamUrl", "Table", "WorkQueueUrl"}
-	for _, stack := range []func() (synthesized, error){defaults, chosen} {
-		require.Equal(t, want, sortedKeys(stackOf(t, stack).Template.Outputs))
-	}
+	require.Equal(t, want, sortedKeys(stackOf(t, defaults).Template.Outputs))
+	require.ElementsMatch(t, append(want, "ReadUrl"), sortedKeys(stackOf(t, chosen).Template.Outputs))
 }
 
 func TestSecretsAreMadeByAWSAndOutOfReachOfTools(t *testing.T) {

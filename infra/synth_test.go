@@ -39,11 +39,16 @@ type resource struct {
 	DeletionPolicy string
 }
 
-// Making a stack takes seconds, so the tests share two: one of defaults, and one
-// where everything is chosen.
+// Making a stack takes a second, so the tests share four: one of defaults, one with
+// functions' URLs in front, one for pages in browsers, and one where everything is
+// chosen.
 var (
 	defaults = sync.OnceValues(func() (synthesized, error) { return synth(nil) })
-	chosen   = sync.OnceValues(func() (synthesized, error) { return synth(everythingChosen()) })
+	atURLs   = sync.OnceValues(func() (synthesized, error) { return synth(map[string]any{keyFrontDoor: doorURL}) })
+	pages    = sync.OnceValues(func() (synthesized, error) {
+		return synth(map[string]any{keyCORSOrigins: "https://console.example.com"})
+	})
+	chosen = sync.OnceValues(func() (synthesized, error) { return synth(everythingChosen()) })
 )
 
 const (
@@ -54,7 +59,7 @@ const (
 // everythingChosen has values of each kind that -c and cdk.json can give.
 func everythingChosen() map[string]any {
 	return map[string]any{
-		keyStack: "other", keyArch: archX86, keyFront: frontURL, keyFrontURL: "https://agents.example.com/", keyStreamURL: "https://stream.example.com",
+		keyStack: "other", keyArch: archX86, keyFrontDoor: doorURL, keyFrontURL: "https://agents.example.com/", keyStreamURL: "https://stream.example.com",
 		keyCORSOrigins: "https://console.example.com", keyOpenAISecret: someSecret, keyOpenAIBaseURL: "https://models.example.com/v1",
 		keyOpenAIModel: "large", keyCustomerFunctions: []any{someFunction}, keyReserved: "drive=50, api=20",
 		keyAlarmEmail: "ops@example.com", keyLogDays: 7.0, keyKeep: false, keyXRay: "0", keyRolloverSteps: "5", keySliceTurns: 1.0,

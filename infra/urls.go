@@ -6,24 +6,29 @@ import (
 )
 
 // addStreamURL is where viewers read events as they happen: API Gateway's HTTP
-// APIs cannot stream. The function itself asks for the key, as behind the API.
+// APIs cannot stream.
 func addStreamURL(stream awslambda.Function, origins []string) awslambda.FunctionUrl {
 	return addURL(stream, awslambda.InvokeMode_RESPONSE_STREAM, origins)
 }
 
-// addFrontURL is the front door where there is no API Gateway: one function
-// answers everything.
-func addFrontURL(api awslambda.Function, origins []string) awslambda.FunctionUrl {
-	return addURL(api, awslambda.InvokeMode_BUFFERED, origins)
+// addFrontURL is an address of api or read where no API Gateway is in front.
+func addFrontURL(function awslambda.Function, origins []string) awslambda.FunctionUrl {
+	return addURL(function, awslambda.InvokeMode_BUFFERED, origins)
 }
 
+// addURL lets everybody in, and the function itself asks for the key, as behind an
+// HTTP API. AWS_IAM would not do: its signature rides in the header Authorization,
+// where clients have their key. The CDK adds both permissions that a URL needs
+// since October 2025, to call it and to invoke the function by it:
+// https://docs.aws.amazon.com/lambda/latest/dg/urls-auth.html.
 func addURL(function awslambda.Function, mode awslambda.InvokeMode, origins []string) awslambda.FunctionUrl {
 	options := &awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE, InvokeMode: mode}
 	if len(origins) > 0 {
 		options.Cors = &awslambda.FunctionUrlCorsOptions{
 			AllowedOrigins: jsii.Strings(origins...),
-			AllowedMethods: &[]awslambda.HttpMethod{awslambda.HttpMethod_ALL},
+			AllowedMethods: corsMethods[awslambda.HttpMethod](),
 			AllowedHeaders: jsii.Strings(corsHeaders()...),
+			ExposedHeaders: jsii.Strings(corsExposed()...),
 			MaxAge:         seconds(corsSeconds),
 		}
 	}
