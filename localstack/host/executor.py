@@ -15,6 +15,7 @@ import contextlib
 import datetime
 import json
 import os
+import resource
 import shutil
 import tempfile
 import threading
@@ -24,15 +25,18 @@ import runtimeapi
 import sandbox
 import streams
 from localstack import config
-from localstack.services.lambda_.invocation import runtime_executor
+from localstack.services.lambda_.invocation import assignment, runtime_executor
 from localstack.services.lambda_.invocation.executor_endpoint import StatusErrorException
 from localstack.services.lambda_.invocation.lambda_models import InvocationResult
+from localstack.services.lambda_.invocation.logs import QUEUE_SHUTDOWN, LogHandler, LogItem
 from localstack.services.lambda_.invocation.runtime_executor import RuntimeExecutor
 
 NAME = "process"
 # How long a process may take until it first asks for work.
 # https://docs.aws.amazon.com/lambda/latest/dg/lambda-runtime-environment.html
 INIT_SECONDS = 10
+FILES = 16384
+# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 REQUEST_LIMIT, EVENT_LIMIT = 6 * 1024 * 1024, 1024 * 1024
 # What LocalStack tells its own init process. A function on AWS sees none of it, nor the name of a runtime if that
 # has only an operating system.
@@ -41,8 +45,6 @@ HIDDEN = ("LOCALSTACK_", "EDGE_PORT", "AWS_LAMBDA_FUNCTION_TIMEOUT", "AWS_EXECUT
 
 def install():
     """Makes LocalStack run functions so. It is called before LocalStack's runtime starts."""
-    from localstack.services.lambda_.invocation import assignment
-
     config.LAMBDA_RUNTIME_EXECUTOR = NAME
     runtime_executor.EXECUTOR_PLUGIN_MANAGER = Plugins()
     streams.install()
@@ -54,6 +56,17 @@ def install():
         self.environments.default_factory = Environments
 
     assignment.AssignmentService.__init__ = init
+    LogHandler.stop = flush
+    open_more()
+
+
+def open_more():
+    """Raises how many files may be open: an environment has a pipe, a port and a connection or two, and talks to this
+    process by more of them."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if most == resource.RLIM_INFINITY else min(most, FILES)
+    if now != resource.RLIM_INFINITY and now < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def end_all():
@@ -81,6 +94,14 @@ class Environments(dict):
 
     def values(self):
         return list(super().values())
+
+
+def flush(self):
+    """Stops the writer of a version's log when all is written. LocalStack's own throws away what waits."""
+    if self._thread:
+        self.log_queue.put(QUEUE_SHUTDOWN)
+        self._thread.join(2)
+        self._thread = None
 
 
 def limit_requests():
@@ -304,8 +325,6 @@ class Executor(RuntimeExecutor):
 
     def keep(self, result):
         """Writes the log of an invocation that outlived its version: LocalStack's own writer has ended by then."""
-        from localstack.services.lambda_.invocation.logs import QUEUE_SHUTDOWN, LogHandler, LogItem
-
         settings, id = self.function_version.config, self.function_version.id
         writer = LogHandler(settings.role, id.region)
         writer.add_logs(LogItem(self.environ["AWS_LAMBDA_LOG_GROUP_NAME"], self.environ["AWS_LAMBDA_LOG_STREAM_NAME"], result.logs))

@@ -280,7 +280,11 @@ class Api:
             await refuse(connection, self.state, ANSWERED)
             return
         self.state = ANSWERED
-        size, payload = await self._receive(connection, None if failed else call.stream)
+        try:
+            size, payload = await self._receive(connection, None if failed else call.stream)
+        except BaseException:
+            self.state = RUNNING  # it may send its answer again
+            raise
         if size > LIMIT and payload is not None:
             message = f"payload size exceeded maximum allowed payload size ({LIMIT} bytes)."
             finish(call, Answer(error("Function.ResponseSizeTooLarge", "Response " + message), "Function.ResponseSizeTooLarge"))

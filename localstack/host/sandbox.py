@@ -29,7 +29,8 @@ for group in groups:
         pass
 """
 
-_lock = threading.Lock()
+# A signal may end the server while it is ending already.
+_lock = threading.RLock()
 _live = set()
 _guard = None
 _ending = False

@@ -5,11 +5,14 @@ answer first. Here its handler runs in a thread of its own, and the executor, wh
 thread, finds there the stream to write to.
 """
 
+import contextlib
 import json
 import queue
 import threading
 from http import HTTPStatus
 
+from localstack.aws.api import ServiceException
+from localstack.http import Response
 from runtimeapi import FRAMED
 
 SEPARATOR = b"\0" * 8
@@ -86,24 +89,35 @@ def install():
     router = urlrouter.FunctionUrlRouter
     handle, convert = router.handle_lambda_url_invocation, urlrouter.lambda_result_to_response
 
+    def invoke(*args, **more):
+        try:
+            return handle(*args, **more)
+        except ServiceException as error:  # 429 for one that is throttled, 413 for too long a request
+            return Response.for_json({"Message": str(error)}, status=error.status_code)
+
     def request(self, request, api_id, region, **more):
         if not streaming(api_id, region):
-            return handle(self, request, api_id, region, **more)
+            return invoke(self, request, api_id, region, **more)
         stream = Stream()
 
-        def invoke():
+        def run():
             _current.stream = stream
             try:
-                stream.returned(handle(self, request, api_id, region, **more), None)
+                stream.returned(invoke(self, request, api_id, region, **more), None)
             except Exception as error:
                 stream.returned(None, error)
 
-        threading.Thread(target=invoke, name="lambda-url", daemon=True).start()
+        threading.Thread(target=run, name="lambda-url", daemon=True).start()
         return respond(stream)
 
     def result(answer):
         head, separator, body = (answer.payload or b"").partition(SEPARATOR)
-        return framed(head, [body]) if separator else convert(answer)
+        if separator:
+            return framed(head, [body])
+        response = convert(answer)
+        for cookie in cookies(answer.payload):
+            response.headers.add("Set-Cookie", cookie)
+        return response
 
     router.handle_lambda_url_invocation = request
     urlrouter.lambda_result_to_response = result
@@ -157,8 +171,6 @@ def opened(rest, stream):
 
 def framed(head, body):
     """Returns a response whose status, headers and cookies are given as JSON."""
-    from localstack.http import Response
-
     prelude = json.loads(head or b"{}")
     response = Response(status=int(prelude.get("statusCode", 200)))
     response.headers["Content-Type"] = "application/octet-stream"
@@ -170,13 +182,16 @@ def framed(head, body):
     return response
 
 
-def plain(kind, body):
-    from localstack.http import Response
+def cookies(payload):
+    """Returns the cookies of an answer that is not streamed, which LocalStack passes over."""
+    with contextlib.suppress(ValueError, AttributeError):
+        return json.loads(payload).get("cookies") or []
+    return []
 
+
+def plain(kind, body):
     return Response(body, headers={"Content-Type": kind or "application/octet-stream"})
 
 
 def bad():
-    from localstack.http import Response
-
     return Response("Internal Server Error", HTTPStatus.BAD_GATEWAY)
