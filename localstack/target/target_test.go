@@ -1,15 +1,21 @@
 package target_test
 
 import (
+	"bufio"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/stretchr/testify/require"
@@ -35,37 +41,98 @@ func TestTargetAnswers(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The emulator must not outlive a test binary that is killed: it holds memory
-// and a port, and nobody would know of it.
-func TestEmulatorEndsWithItsParent(t *testing.T) {
+// A server must not outlive a test binary that is killed, nor must what it has
+// started: it holds memory and a port, and nobody would know of it.
+func TestAServerEndsWithItsParent(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("TARGET_TEST_CHILD") != "" {
-		// The child of the parent below: it starts its emulator and hangs.
-		_, _ = os.Stdout.WriteString("endpoint " + target.Get(t).Endpoint + "\n")
-		select {}
+		hang(t)
 	}
 	target.Get(t) // what is missing here is missing there
 	if os.Getenv(env.AWSEndpoint) != "" {
 		t.Skip("the target is given, and is not ours to start")
 	}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestEmulatorEndsWithItsParent$", "-test.timeout", "5m")
-	child.Env = append(os.Environ(), "TARGET_TEST_CHILD=1")
-	out, err := child.StdoutPipe()
+	for name, end := range map[string]os.Signal{"killed": os.Kill, "interrupted": os.Interrupt} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestAServerEndsWithItsParent$", "-test.timeout", "5m")
+			child.Env = append(os.Environ(), "TARGET_TEST_CHILD=1")
+			out, err := child.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, child.Start())
+			endpoint := said(t, out)
+			require.True(t, answers(t, endpoint))
+			family := descendants(child.Process.Pid)
+			if runtime.GOOS == "linux" {
+				require.NotEmpty(t, family)
+			}
+			require.NoError(t, child.Process.Signal(end))
+			require.Error(t, child.Wait())
+			require.Eventually(t, func() bool { return !answers(t, endpoint) && len(living(family)) == 0 }, time.Minute, 50*time.Millisecond,
+				"what outlives it: %v", living(family))
+		})
+	}
+}
+
+// hang is the child of the test above: it has its server start all that it
+// starts, and waits for its end.
+func hang(t *testing.T) {
+	t.Helper()
+	at := target.Get(t)
+	_, err := dynamodb.NewFromConfig(at.Config).ListTables(t.Context(), &dynamodb.ListTablesInput{})
 	require.NoError(t, err)
-	require.NoError(t, child.Start())
-	endpoint := ""
-	buffer := make([]byte, 4096)
-	for endpoint == "" {
-		n, err := out.Read(buffer)
-		require.NoError(t, err)
-		for line := range strings.Lines(string(buffer[:n])) {
-			endpoint, _ = strings.CutPrefix(strings.TrimSpace(line), "endpoint ")
+	_, _ = os.Stdout.WriteString("endpoint " + at.Endpoint + "\n")
+	select {}
+}
+
+// said reads where the child's server is.
+func said(t *testing.T, out io.Reader) string {
+	t.Helper()
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if endpoint, ok := strings.CutPrefix(lines.Text(), "endpoint "); ok {
+			return endpoint
 		}
 	}
-	require.True(t, answers(t, endpoint))
-	require.NoError(t, child.Process.Kill())
-	require.Error(t, child.Wait())
-	require.Eventually(t, func() bool { return !answers(t, endpoint) }, time.Minute, 50*time.Millisecond)
+	require.NoError(t, lines.Err())
+	require.Fail(t, "the child ends without a server")
+	return ""
+}
+
+// descendants lists what a process has started, and what that has, as far as the
+// system shows it.
+func descendants(pid int) []int {
+	var all []int
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		id, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if parent, _ := status(id); parent == pid {
+			all = append(append(all, id), descendants(id)...)
+		}
+	}
+	return all
+}
+
+func living(ids []int) []int {
+	return slices.DeleteFunc(slices.Clone(ids), func(id int) bool {
+		_, state := status(id)
+		return state == "" || state == "Z"
+	})
+}
+
+// status reads a process's parent and state from /proc; of one that is not there
+// they are zero.
+func status(pid int) (parent int, state string) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, ""
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	parent, _ = strconv.Atoi(fields[1])
+	return parent, fields[0]
 }
 
 func answers(t *testing.T, endpoint string) bool {
