@@ -2,8 +2,9 @@
 // contract's own types, with problems as *ProblemError.
 //
 // It keeps no state of sessions and decides nothing. It sends again only what
-// the server said it had not taken (503), and what cannot do harm twice: reads,
-// and writes that carry an idempotency key. It may import the standard library
+// cannot do harm twice, reads and writes that carry an idempotency key, and that
+// only while nobody has decided it: the server was not ready (503), there were
+// too many requests (429), or no answer came. It may import the standard library
 // and internal/api for its types.
 package client
 
@@ -146,8 +147,8 @@ func (c *Client) call(ctx context.Context, r request, out any) error {
 	return nil
 }
 
-// send returns an answer of success. It tries again while the server says that
-// it is not ready, and for what may be repeated while nobody answers.
+// send returns an answer of success. What may be repeated it tries again while
+// the server says that it is not ready or has too much to do, or nobody answers.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	body, err := r.payload()
 	if err != nil {
@@ -166,10 +167,11 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 }
 
 // again says whether an error is worth another try. A refused connection is
-// not: nobody is there, and a person waits.
+// not: nobody is there, and a person waits. Nor is a budget that is used up.
 func again(err error, repeatable bool) bool {
 	if p, ok := errors.AsType[*ProblemError](err); ok {
-		return p.Status == http.StatusServiceUnavailable && repeatable
+		busy := p.Status == http.StatusTooManyRequests && p.Code != codeQuota
+		return repeatable && (busy || p.Status == http.StatusServiceUnavailable)
 	}
 	op, ok := errors.AsType[*net.OpError](err)
 	refused := ok && op.Op == "dial"
@@ -240,6 +242,14 @@ func (c *Client) once(ctx context.Context, r request, body []byte) (*http.Respon
 	return resp, nil
 }
 
+// Codes of the contract that the client knows by name.
+const (
+	codeQuota       = "quota_exceeded"
+	codeRate        = "rate_limited"
+	codeTooLarge    = "too_large"
+	codeUnavailable = "unavailable"
+)
+
 // problem reads a refusal. Not all come from the server itself: what stands
 // between may answer in words of its own.
 func problem(resp *http.Response) error {
@@ -248,7 +258,7 @@ func problem(resp *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, most)) // what there is will do
 	p := &ProblemError{Raw: data}
 	if json.Unmarshal(data, &p.Problem) != nil || p.Code == "" {
-		p = &ProblemError{Problem: api.Problem{Detail: "the answer is none of this API's: is this the right server?", Code: "unknown"}}
+		p = &ProblemError{Problem: wordless(resp.StatusCode)}
 	}
 	p.Status = resp.StatusCode
 	if p.Title == "" {
@@ -258,4 +268,22 @@ func problem(resp *http.Response) error {
 		p.RetryAfterSeconds = n
 	}
 	return p
+}
+
+// wordless is a refusal that is none of this API's. Some statuses are what stands
+// before the right server says for it: a function without free concurrency behind
+// a URL of its own answers 429 with AWS's words and no Retry-After
+// (https://docs.aws.amazon.com/lambda/latest/dg/urls-configuration.html#urls-throttling),
+// a gateway 413, 429 and 503.
+func wordless(status int) api.Problem {
+	switch status {
+	case http.StatusTooManyRequests:
+		return api.Problem{Code: codeRate, Detail: "the server has as many requests as it may take at once: try again later"}
+	case http.StatusServiceUnavailable:
+		return api.Problem{Code: codeUnavailable, Detail: "the server does not answer for now: try again later"}
+	case http.StatusRequestEntityTooLarge:
+		return api.Problem{Code: codeTooLarge, Detail: "the request is larger than what is before the server takes"}
+	default:
+		return api.Problem{Code: "unknown", Detail: "the answer is none of this API's: is this the right server?"}
+	}
 }

@@ -71,9 +71,66 @@ func TestTryingAgainHasAnEnd(t *testing.T) {
 	require.EqualValues(t, triesMost, asked.Load())
 }
 
+// throttle answers as a function's URL does while no concurrency is free: in
+// AWS's own words, and without Retry-After.
+func throttle(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusTooManyRequests)
+	_, _ = w.Write([]byte(`{"Reason":"ReservedFunctionConcurrentInvocationLimitExceeded","Type":"User","message":"Rate Exceeded."}`))
+}
+
+func TestAServerWithTooMuchToDoIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	c, pauses := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		switch asked++; asked {
+		case 1, 2:
+			throttle(w)
+		case 3:
+			refuse(w, http.StatusTooManyRequests, "rate_limited", 3)
+		default:
+			_, _ = w.Write([]byte(`{"id":"run_1"}`))
+		}
+	})
+	run, err := c.StartRun(t.Context(), "s", api.RequestRun{}, 0)
+	require.NoError(t, err)
+	require.Equal(t, "run_1", run.ID)
+	require.Equal(t, []time.Duration{pauseFirst, 2 * pauseFirst, 3 * time.Second}, *pauses, "as long as was asked, or ever longer")
+}
+
+func TestAServerThatStaysBusyIsNotTakenForAnother(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		throttle(w)
+	})
+	_, err := c.Session(t.Context(), "s")
+	require.EqualError(t, err, "429 Too Many Requests: the server has as many requests as it may take at once: try again later (rate_limited)")
+	require.Equal(t, triesMost, asked)
+	// What may have been carried out is nobody's to repeat, whoever says no.
+	asked = 0
+	_, err = c.PatchSession(t.Context(), "s", api.PatchSession{})
+	require.Equal(t, "rate_limited", Code(err))
+	require.Equal(t, 1, asked)
+}
+
+func TestWhatStandsBeforeTheServerSpeaksForIt(t *testing.T) {
+	t.Parallel()
+	for status, code := range map[int]string{413: "too_large", 429: "rate_limited", 503: "unavailable"} {
+		c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(`{"message":"No"}`))
+		})
+		_, err := c.Session(t.Context(), "s")
+		require.Equal(t, code, Code(err))
+		require.NotContains(t, err.Error(), "right server")
+	}
+}
+
 func TestWhatIsRefusedIsNotSentAgain(t *testing.T) {
 	t.Parallel()
-	for status, code := range map[int]string{400: "invalid_request", 404: "not_found", 409: "session_busy", 422: "validation_failed", 500: "internal"} {
+	for status, code := range map[int]string{400: "invalid_request", 404: "not_found", 409: "session_busy", 422: "validation_failed", 429: "quota_exceeded", 500: "internal"} {
 		asked := 0
 		c, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			asked++

@@ -80,8 +80,14 @@ func (f ownFunctions) Invoke(ctx context.Context, function string, payload []byt
 
 // readsOnly lets a function that has no right to write answer so. Without it a
 // command that was sent to the wrong address might be taken as far as the rights
-// go, and wait for the sweep to be carried out.
-func readsOnly(next http.Handler) http.Handler {
+// go, and wait for the sweep to be carried out. public is where commands go, empty
+// if the function does not know: that of streams does not where URLs are the
+// front door.
+func readsOnly(next http.Handler, public string) http.Handler {
+	to := "the API's own"
+	if public != "" {
+		to = public
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
 			next.ServeHTTP(w, r)
@@ -90,7 +96,7 @@ func readsOnly(next http.Handler) http.Handler {
 		w.Header().Set("Allow", "GET, HEAD")
 		answer(w, problem{
 			Type: "urn:perdure:problem:" + string(host.CodeInvalid), Title: "Method not allowed", Status: http.StatusMethodNotAllowed,
-			Code: string(host.CodeInvalid), Detail: "this address is for reading: send commands to the API's own",
+			Code: string(host.CodeInvalid), Detail: "this address is for reading: send commands to " + to,
 		})
 	})
 }

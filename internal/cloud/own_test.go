@@ -75,6 +75,18 @@ func TestFunctionsThatReadTakeNoCommand(t *testing.T) {
 	}
 }
 
+// Who is sent away is told where to, if the function knows.
+func TestFunctionsThatReadSayWhereCommandsGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, body := w.send(env.FunctionRead, http.MethodPost, "/v1/sessions", `{"id":"s"}`)
+	require.Contains(t, body, `"detail":"this address is for reading: send commands to `+publicURL+`"`)
+	w = newWorld(t)
+	delete(w.variables, env.PublicURL)
+	_, body = w.send(env.FunctionStream, http.MethodPost, "/v1/sessions", `{"id":"s"}`)
+	require.Contains(t, body, `"detail":"this address is for reading: send commands to the API's own"`)
+}
+
 // counts counts the reads of heads.
 type counts struct {
 	host.Log

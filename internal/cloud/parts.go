@@ -233,7 +233,7 @@ func (f *Function) assembleAPI(p *parts, r role) {
 	})
 	switch f.cfg.Role {
 	case env.FunctionRead, env.FunctionStream:
-		p.handler = readsOnly(p.handler)
+		p.handler = readsOnly(p.handler, p.set.PublicURL)
 	case env.FunctionInbox:
 		p.inbox = inbox.New(inbox.Deps{API: p.handler, Sessions: p.engine, Body: p.ports.Blobs.GetBlob, Log: f.log})
 	}
