@@ -137,6 +137,7 @@ generate/go:
 .PHONY: generate/golden
 generate/golden:
 	@for package in $(GOLDEN); do $(GO) test -count=1 "$$package" -update || exit 1; done
+	@$(GO) test -count=1 -run '^TestThePageOfTargets$$' ./localstack -update
 
 .PHONY: verify/generate
 verify/generate: ## what go:generate lines write is what is there
@@ -196,11 +197,16 @@ destroy: node credentials $(NODE) ## remove the stack; its table and bucket stay
 
 ##@ LocalStack
 
-# Where the endpoint is that the targets below and "make test" use. LocalStack
-# itself, or any other, is PERDURE_AWS_ENDPOINT; localstack/README.md says more.
+# What stands for AWS: the emulator, or LocalStack itself without Docker. What is
+# up is used, or PERDURE_AWS_ENDPOINT; otherwise each suite starts one of its own.
+TARGET ?= emulator
+SERVER_emulator := localstack/emulator.py
+SERVER_localstack := localstack/host/serve.py
+SERVER = $(or $(SERVER_$(TARGET)),$(error TARGET is emulator or localstack))
 PYTHON ?= python3
-ENDPOINT ?= $(or $(PERDURE_AWS_ENDPOINT),http://127.0.0.1:4566)
 OUTPUTS := .cache/localstack/outputs.json
+HERE = export PERDURE_AWS_TARGET=$(TARGET) PERDURE_AWS_ENDPOINT="$${PERDURE_AWS_ENDPOINT:-$$($(PYTHON) $(SERVER) where)}"; \
+	test -z "$$PERDURE_AWS_ENDPOINT" || test ! -f $(OUTPUTS) || export PERDURE_STACK_OUTPUTS=$(abspath $(OUTPUTS));
 
 # What is missing is said in a line, and not by a shell.
 .PHONY: python node credentials
@@ -217,24 +223,24 @@ credentials:
 		echo "No credentials of AWS are in sight: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Asking the machine itself, which takes a while." >&2
 
 .PHONY: localstack/up
-localstack/up: python ## start the emulator in the background, on 127.0.0.1:4566
-	@$(PYTHON) localstack/emulator.py up
+localstack/up: python ## start the emulator in the background, on 127.0.0.1:4566 (TARGET=localstack)
+	@$(PYTHON) $(SERVER) up
 
 .PHONY: localstack/deploy
 localstack/deploy: python node ## build the functions and deploy the stack to it (CONTEXT="-c …")
-	@$(PYTHON) localstack/deploy.py --endpoint $(ENDPOINT) --outputs $(OUTPUTS) $(CONTEXT)
+	@$(HERE) $(PYTHON) localstack/deploy.py --endpoint "$${PERDURE_AWS_ENDPOINT:-http://127.0.0.1:4566}" --outputs $(OUTPUTS) $(CONTEXT)
 
+# No suite is deployed to what another has left: each has its own, if none is up.
 .PHONY: localstack/test
-localstack/test: ## run the suites of the AWS side against it
-	@PERDURE_AWS_ENDPOINT=$(ENDPOINT) PERDURE_STACK_OUTPUTS=$(if $(wildcard $(OUTPUTS)),$(abspath $(OUTPUTS))) \
-		$(GO) test -count=1 ./localstack/... ./internal/adapter/dynamo/... ./internal/adapter/s3/... \
-		./internal/adapter/sfn/... ./internal/adapter/sqs/... ./internal/cloud/...
-	@PERDURE_AWS_ENDPOINT=$(ENDPOINT) PERDURE_STACK_OUTPUTS=$(if $(wildcard $(OUTPUTS)),$(abspath $(OUTPUTS))) \
-		$(MAKE) -s test/aws
+localstack/test: python ## run the suites of the AWS side against it, or against one of their own (TARGET=localstack)
+	@$(HERE) $(GO) test -count=1 -timeout 25m ./localstack/... ./internal/adapter/dynamo/... ./internal/adapter/s3/... \
+		./internal/adapter/sfn/... ./internal/adapter/sqs/... ./internal/adapter/lambda/... ./internal/cloud/... \
+		./internal/wiring/... ./internal/doctor/...
+	@$(HERE) $(GO) test -count=1 -timeout 25m ./e2e -args -deployed
 
 .PHONY: localstack/down
 localstack/down: python ## end it, and all that it keeps
-	@$(PYTHON) localstack/emulator.py down
+	@$(PYTHON) $(SERVER) down
 	@rm -f $(OUTPUTS)
 
 ##@ House

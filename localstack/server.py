@@ -4,6 +4,7 @@ A server is a script: emulator.py or host/serve.py. It describes itself by a Ser
 
     serve [--port N] [--log FILE] …   for programs
     up | down [--port N]              for people
+    where                             prints the endpoint of the one that is up
     prepare                           installs what it needs, and no more
 
 "serve" prints one line of JSON when it answers, and ends, with everything that it has started, when its standard
@@ -65,6 +66,8 @@ def run(server):
 def command(server, args):
     if args.command == "down":
         return down()
+    if args.command == "where":
+        return where(server)
     if args.command == "up" and (running := read_up()):
         print(f"it is up already: {running['endpoint']}")
         return 0
@@ -81,7 +84,7 @@ def command(server, args):
 
 def arguments(server):
     parser = argparse.ArgumentParser(description=server.doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["serve", "up", "down", "prepare", *server.others])
+    parser.add_argument("command", choices=["serve", "up", "down", "where", "prepare", *server.others])
     parser.add_argument("--port", type=int, help="port to listen on; serve takes a free one, up takes 4566")
     parser.add_argument("--log", help="file that the log goes to")
     parser.add_argument("--data", help=argparse.SUPPRESS)
@@ -281,6 +284,13 @@ def down():
         time.sleep(0.05)
     os.remove(UP)
     print("down")
+    return 0
+
+
+def where(server):
+    running = read_up()
+    if running and running["script"] == os.path.basename(server.script):
+        print(running["endpoint"])
     return 0
 
 

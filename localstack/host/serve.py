@@ -2,7 +2,7 @@
 
     python3 localstack/host/serve.py serve [--port N] [--log FILE]
     python3 localstack/host/serve.py up|down [--port N]
-    python3 localstack/host/serve.py prepare
+    python3 localstack/host/serve.py where|prepare
 
 localstack/server.py says what the commands do. It needs Python 3.12 or 3.13, a JDK of 17 or newer, and Maven for
 the first start: DynamoDB is Amazon's own DynamoDB Local, and JSONata is evaluated in Java.

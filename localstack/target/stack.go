@@ -109,9 +109,6 @@ func deploy(ctx context.Context, at Target, d Deployment) (*Stack, error) {
 		// Nobody's own stack in that account.
 		given["stack"], given["keep"] = "perdure-test", "0"
 	}
-	if !at.Can.Shows(HTTPAPI) {
-		given["frontDoor"] = "url"
-	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		args = append(args, "-c", key+"="+given[key])
 	}
