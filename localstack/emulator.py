@@ -2,7 +2,7 @@
 
     python3 localstack/emulator.py serve [--port N] [--log FILE] [--leave GAP]...
     python3 localstack/emulator.py up|down [--port N]
-    python3 localstack/emulator.py where|prepare|gaps
+    python3 localstack/emulator.py where|prepare|python|gaps
 
 server.py says what the commands do; "gaps" prints the gaps that it closes.
 """

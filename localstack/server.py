@@ -6,6 +6,7 @@ A server is a script: emulator.py or host/serve.py. It describes itself by a Ser
     up | down [--port N]              for people
     where                             prints the endpoint of the one that is up
     prepare                           installs what it needs, and no more
+    python                            prints the interpreter that it would run on
 
 "serve" prints one line of JSON when it answers, and ends, with everything that it has started, when its standard
 input does. A parent that is killed therefore leaves nothing behind. "up" starts one in the background and "down"
@@ -68,6 +69,9 @@ def command(server, args):
         return down()
     if args.command == "where":
         return where(server)
+    if args.command == "python":
+        print(server.python())
+        return 0
     if args.command == "up" and (running := read_up()):
         print(f"it is up already: {running['endpoint']}")
         return 0
@@ -84,7 +88,7 @@ def command(server, args):
 
 def arguments(server):
     parser = argparse.ArgumentParser(description=server.doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["serve", "up", "down", "where", "prepare", *server.others])
+    parser.add_argument("command", choices=["serve", "up", "down", "where", "prepare", "python", *server.others])
     parser.add_argument("--port", type=int, help="port to listen on; serve takes a free one, up takes 4566")
     parser.add_argument("--log", help="file that the log goes to")
     parser.add_argument("--data", help=argparse.SUPPRESS)

@@ -2,7 +2,7 @@
 
     python3 localstack/host/serve.py serve [--port N] [--log FILE]
     python3 localstack/host/serve.py up|down [--port N]
-    python3 localstack/host/serve.py where|prepare
+    python3 localstack/host/serve.py where|prepare|python
 
 localstack/server.py says what the commands do. It needs Python 3.12 or 3.13, a JDK of 17 or newer, and Maven for
 the first start: DynamoDB is Amazon's own DynamoDB Local, and JSONata is evaluated in Java.
@@ -50,7 +50,7 @@ def home():
         said = subprocess.run([javac, "-version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout.split()
         if len(said) > 1 and said[1].split(".")[0].isdigit() and int(said[1].split(".")[0]) >= JDK:
             return os.path.dirname(os.path.dirname(os.path.realpath(javac)))
-    server.missing(f"LocalStack needs a JDK of {JDK} or newer, javac on the PATH or JAVA_HOME set; on Debian: apt-get install openjdk-17-jdk-headless")
+    server.missing(f"LocalStack needs a JDK of {JDK} or newer, javac on the PATH or JAVA_HOME set; on Debian: apt-get install default-jdk-headless")
 
 
 def jars():
