@@ -7,25 +7,25 @@ architecture are not limited, and layers are not there. What functions see of it
 the addresses of LocalStack and of the Runtime API.
 
 It leans on internals of LocalStack 4.14.0 and is safe only while that is pinned: RuntimeExecutor and the manager of
-its plugins, where environment variables come from, LambdaService.invoke, the assignment service's table, the order
-in which a version stops, the log handler's loop, and the router of function URLs.
+its plugins, what ExecutionEnvironment makes of variables and names, LambdaService.invoke, the assignment service's
+table, the order in which a version stops, the log handler's loop, and the router of function URLs.
 """
 
-import contextlib
-import datetime
-import json
 import os
 import resource
 import shutil
 import tempfile
 import threading
 import time
+from concurrent.futures import Future
 
+import records
 import runtimeapi
 import sandbox
 import streams
 from localstack import config
 from localstack.services.lambda_.invocation import assignment, runtime_executor
+from localstack.services.lambda_.invocation.execution_environment import ExecutionEnvironment
 from localstack.services.lambda_.invocation.executor_endpoint import StatusErrorException
 from localstack.services.lambda_.invocation.lambda_models import InvocationResult
 from localstack.services.lambda_.invocation.logs import QUEUE_SHUTDOWN, LogHandler, LogItem
@@ -57,6 +57,7 @@ def install():
 
     assignment.AssignmentService.__init__ = init
     LogHandler.stop = flush
+    ExecutionEnvironment.get_log_group_name = log_group
     open_more()
 
 
@@ -96,6 +97,12 @@ class Environments(dict):
         return list(super().values())
 
 
+def log_group(self):
+    """Returns the group that a function logs to, which LocalStack takes for the default always."""
+    settings = self.function_version.config.logging_config or {}
+    return settings.get("LogGroup") or f"/aws/lambda/{self.function_version.id.function_name}"
+
+
 def flush(self):
     """Stops the writer of a version's log when all is written. LocalStack's own throws away what waits."""
     if self._thread:
@@ -122,11 +129,11 @@ def limit_requests():
 
 
 class Failed(Exception):
-    """An invocation that came to its end without an answer of the function's own."""
+    """The process has failed: the answer is not one of the function's own, or its start's last words."""
 
-    def __init__(self, answer, *lines):
-        super().__init__(answer.kind)
-        self.answer, self.lines = answer, lines
+    def __init__(self, answer, why=""):
+        super().__init__(why)
+        self.answer = answer
 
 
 class Executor(RuntimeExecutor):
@@ -137,8 +144,9 @@ class Executor(RuntimeExecutor):
         self.tried = False  # whether a process was ever started
         self.folder = self.task = None
         self.environ = {}
-        self.notes = []  # lines of the log that are not the function's
-        self.init_ms = None
+        self.writer = records.writer(function_version.config.logging_config or {})
+        self.early = ""  # what the log of the next invocation begins with
+        self.init = None  # how long the first process took to start, for the invocation that it was started for
         # LocalStack gives an environment one invocation at a time, but stops it whenever it likes.
         self.lock = threading.Lock()
         self.busy = self.stopped = False
@@ -162,11 +170,13 @@ class Executor(RuntimeExecutor):
             **{name: value for name, value in theirs.items() if name in named or not name.startswith(HIDDEN)},
             "LAMBDA_TASK_ROOT": self.task,
         }
+        if "AWS_LAMBDA_LOG_LEVEL" in self.environ:
+            self.environ["AWS_LAMBDA_LOG_LEVEL"] = self.environ["AWS_LAMBDA_LOG_LEVEL"].upper()
         if env_vars.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "provisioned-concurrency":
             try:
                 self.boot("", INIT_SECONDS)
-            except Failed as failed:
-                raise StatusErrorException("the function did not start", payload=failed.answer.payload) from None
+            except Failed as end:
+                raise StatusErrorException("the function did not start", payload=end.answer.payload) from None
 
     def invoke(self, payload):
         id = payload["invoke-id"]
@@ -204,7 +214,7 @@ class Executor(RuntimeExecutor):
         return ""
 
     def get_logs(self):
-        return self.printed()
+        return ""
 
     @classmethod
     def prepare_version(cls, function_version):
@@ -220,31 +230,38 @@ class Executor(RuntimeExecutor):
     # An invocation.
 
     def run(self, call):
-        self.init_ms, failed = None, ()
         self.first(call.id)
-        begun = time.monotonic()
+        begun, why, blamed = time.monotonic(), "", None
         try:
             answer = self.answer(call, begun + self.timeout)
         except Failed as end:
-            answer, failed = end.answer, end.lines
+            answer, why, blamed = end.answer, str(end), end.answer.kind
         if call.stream:
             call.stream.end(answer.failed)
-        spent = (time.monotonic() - begun) * 1000
-        return InvocationResult(call.id, answer.payload, is_error=answer.failed, logs=self.log(call.id, answer, failed, spent))
+        size = self.function_version.config.memory_size
+        report = records.Report(
+            id=call.id,
+            version=self.function_version.id.qualifier,
+            duration=(time.monotonic() - begun) * 1000,
+            size=size,
+            used=min(self.box.high_water(), size) if self.box else 1,
+            init=self.init,
+            kind=blamed,
+        )
+        return InvocationResult(call.id, answer.payload, is_error=answer.failed, logs=self.log(report, why))
 
     def first(self, id):
         """Starts the first process, which has ten seconds for it. If it does not come up in them, another is tried
         in the time of the invocation, as on AWS."""
+        self.init = None
         if self.tried:
             return
         begun = time.monotonic()
         try:
             self.boot(id, INIT_SECONDS)
-            self.init_ms = (time.monotonic() - begun) * 1000
+            self.init = (time.monotonic() - begun) * 1000
         except Failed as end:
-            status = "timeout" if end.answer.kind == "Sandbox.Timedout" else f"error\tError Type: {end.answer.kind}"
-            spent = (time.monotonic() - begun) * 1000
-            self.notes += [self.printed(), f"INIT_REPORT Init Duration: {spent:.2f} ms\tPhase: init\tStatus: {status}\t\n"]
+            self.early += self.printed() + self.writer.init((time.monotonic() - begun) * 1000, end.answer.kind)
 
     def answer(self, call, limit):
         while True:
@@ -257,26 +274,23 @@ class Executor(RuntimeExecutor):
             except TimeoutError:
                 raise self.timed_out(call.id) from None
             except runtimeapi.NotTaken:
-                call.done = type(call.done)()
+                call.done = Future()
                 self.box.gone.wait(5)
                 continue
-            if answer.kind == "Runtime.ExitError":
+            if answer.why:
                 self.box.gone.wait(5)
-                raise Failed(answer, message(answer), answer.kind)
+                raise failed(call.id, answer.kind, answer.why)
             return answer
 
     def boot(self, id, seconds):
         """Starts a process and waits until it asks for work."""
         self.tried = True
-        if self.box:
-            self.notes.append(self.printed())
+        self.early += self.printed()
         try:
             self.box = sandbox.Sandbox(self.task, self.environ)
         except OSError:
             self.box = None
-            paths = "[/var/task/bootstrap /opt/bootstrap]"
-            answer = runtimeapi.Answer(runtimeapi.error("Runtime.InvalidEntrypoint", f"RequestId: {id} Error: Couldn't find valid bootstrap(s): {paths}"), "Runtime.InvalidEntrypoint")
-            raise Failed(answer, message(answer), answer.kind) from None
+            raise failed(id, "Runtime.InvalidEntrypoint", "Couldn't find valid bootstrap(s): [/var/task/bootstrap /opt/bootstrap]") from None
         try:
             self.box.api.ready.result(max(0, seconds))
         except TimeoutError:
@@ -284,16 +298,12 @@ class Executor(RuntimeExecutor):
         except runtimeapi.InitFailed as end:
             self.end()
             if end.payload is not None:
-                raise Failed(runtimeapi.Answer(end.payload, str(end))) from None
-            answer = runtimeapi.Answer(runtimeapi.exited(id, end), "Runtime.ExitError")
-            raise Failed(answer, message(answer), answer.kind) from None
+                raise Failed(runtimeapi.Answer(end.payload, str(end)), end.payload.decode(errors="replace")) from None
+            raise failed(id, runtimeapi.EXIT, str(end)) from None
 
     def timed_out(self, id):
         self.end()
-        words = f"Task timed out after {self.timeout:.2f} seconds"
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
-        answer = runtimeapi.Answer(runtimeapi.error("Sandbox.Timedout", f"RequestId: {id} Error: {words}"), "Sandbox.Timedout")
-        return Failed(answer, f"{now}Z {id} {words}\n")
+        return failed(id, "Sandbox.Timedout", f"Task timed out after {self.timeout:.2f} seconds")
 
     def end(self):
         self.box.high_water()
@@ -305,23 +315,10 @@ class Executor(RuntimeExecutor):
     def printed(self):
         return self.box.output.take() if self.box else ""
 
-    def log(self, id, answer, failed, spent):
-        """Returns what AWS writes of an invocation."""
-        notes, self.notes = "".join(self.notes), []
-        lines = self.printed()
-        size = self.function_version.config.memory_size
-        report = [f"REPORT RequestId: {id}", f"Duration: {spent:.2f} ms", f"Billed Duration: {int(spent) + 1} ms", f"Memory Size: {size} MB"]
-        report.append(f"Max Memory Used: {min(self.box.high_water(), size) if self.box else 1} MB")
-        if self.init_ms is not None:
-            report.append(f"Init Duration: {self.init_ms:.2f} ms")
-        if answer.kind == "Sandbox.Timedout":
-            report.append("Status: timeout")
-        elif failed:
-            report += ["Status: error", f"Error Type: {answer.kind}"]
-        version = self.function_version.id.qualifier
-        why = "".join(line if line.endswith("\n") else line + "\n" for line in failed)
-        reported = "\t".join(report)
-        return f"{notes}START RequestId: {id} Version: {version}\n{lines}{why}END RequestId: {id}\n{reported}\t\n"
+    def log(self, report, why):
+        """Returns all that is logged of an invocation."""
+        early, self.early = self.early, ""
+        return early + self.writer.start(report) + self.printed() + self.writer.end(report, why)
 
     def keep(self, result):
         """Writes the log of an invocation that outlived its version: LocalStack's own writer has ended by then."""
@@ -357,7 +354,6 @@ def link(source, target):
         shutil.copy2(source, target)
 
 
-def message(answer):
-    with contextlib.suppress(ValueError, KeyError):
-        return json.loads(answer.payload)["errorMessage"]
-    return answer.kind
+def failed(id, kind, words):
+    why = f"RequestId: {id} Error: {words}"
+    return Failed(runtimeapi.Answer(runtimeapi.error(kind, why), kind), why)

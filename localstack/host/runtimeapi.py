@@ -25,6 +25,8 @@ HEAD_LIMIT = 2 * 1024 * 1024
 # The type of an answer that opens with a status and headers.
 FRAMED = "application/vnd.awslambda.http-integration-response"
 
+EXIT = "Runtime.ExitError"
+
 NEXT = "/2018-06-01/runtime/invocation/next"
 INIT_ERROR = "/2018-06-01/runtime/init/error"
 RESULT = re.compile(r"/2018-06-01/runtime/invocation/([^/]+)/(response|error)$")
@@ -55,6 +57,7 @@ def error(kind, message):
 class Answer:
     payload: bytes
     kind: str | None = None  # of error
+    why: str = ""  # how the process ended, if it did
 
     @property
     def failed(self):
@@ -207,7 +210,7 @@ class Api:
         if not self.ready.done():
             self.ready.set_exception(InitFailed(why))
         if self.call and not self.call.done.done():
-            self.call.done.set_result(Answer(exited(self.call.id, why), "Runtime.ExitError"))
+            self.call.done.set_result(Answer(b"", EXIT, why))
         if self.offered:
             self.offered.done.set_exception(NotTaken())
 
@@ -342,7 +345,3 @@ def broken(connection, kind):
         if body := base64.b64decode(connection.trailers.get("lambda-runtime-function-error-body", "")):
             return body
     return error(kind, "the stream of the answer was ended by an error")
-
-
-def exited(id, why):
-    return error("Runtime.ExitError", f"RequestId: {id} Error: {why}")
