@@ -8,9 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,11 +30,14 @@ import (
 )
 
 //go:embed testdata/probe.yaml
-var template string
+var probeTemplate string
+
+//go:embed testdata/api.yaml
+var apiTemplate string
 
 // ceiling is how long anything may take before it has not happened. It is no
 // measure of anything.
-const ceiling = time.Minute
+const ceiling = 3 * time.Minute
 
 // world is a target with the stack of testdata/probe.yaml on it.
 type world struct {
@@ -47,45 +50,57 @@ type world struct {
 	s3     *s3.Client
 	http   *http.Client
 
-	out map[string]string
-
-	// What functions have said, and who waits for which words.
-	mu   sync.Mutex
-	said []string
+	name     string            // of the stack, which all that a question makes begins with
+	out      map[string]string // the stack's outputs
+	code     string            // the bucket with the functions' code
+	verdicts verdicts
 }
 
 // newWorld deploys the stack to a target, for as long as the test lasts.
 func newWorld(t *testing.T, at target.Target) *world {
 	t.Helper()
-	stack := aws.String("perdure-probe-" + strings.ToLower(rand.Text()[:8]))
-	cfn := cloudformation.NewFromConfig(at.Config)
-	_, err := cfn.CreateStack(t.Context(), &cloudformation.CreateStackInput{
-		StackName: stack, TemplateBody: &template, Capabilities: []cfntypes.Capability{cfntypes.CapabilityCapabilityIam},
-	})
+	w := &world{
+		Target: at, sfn: sfn.NewFromConfig(at.Config), sqs: sqs.NewFromConfig(at.Config), lambda: lambda.NewFromConfig(at.Config),
+		dynamo: dynamodb.NewFromConfig(at.Config), s3: s3.NewFromConfig(at.Config), http: target.HTTP(),
+		name: "perdure-probe-" + strings.ToLower(rand.Text()[:8]), out: map[string]string{},
+	}
+	w.upload(t)
+	w.deploy(t, w.name, probeTemplate, map[string]string{"CodeBucket": w.code, "CodeKey": codeKey, "Architecture": string(w.architecture())})
+	if at.Can.Shows(target.HTTPAPI) {
+		w.deploy(t, w.name+"-api", apiTemplate, map[string]string{"Does": w.out["Does"], "Limited": w.out["Limited"]})
+	}
+	w.listen(t)
+	return w
+}
+
+// deploy makes a stack and takes its outputs.
+func (w *world) deploy(t *testing.T, name, template string, parameters map[string]string) {
+	t.Helper()
+	cfn := cloudformation.NewFromConfig(w.Config)
+	in := &cloudformation.CreateStackInput{StackName: &name, TemplateBody: &template, Capabilities: []cfntypes.Capability{cfntypes.CapabilityCapabilityIam}}
+	for key, value := range maps.All(parameters) {
+		in.Parameters = append(in.Parameters, cfntypes.Parameter{ParameterKey: &key, ParameterValue: &value})
+	}
+	_, err := cfn.CreateStack(t.Context(), in)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		_, err := cfn.DeleteStack(context.WithoutCancel(t.Context()), &cloudformation.DeleteStackInput{StackName: stack})
+		_, err := cfn.DeleteStack(context.WithoutCancel(t.Context()), &cloudformation.DeleteStackInput{StackName: &name})
 		require.NoError(t, err)
 	})
 	waiter := cloudformation.NewStackCreateCompleteWaiter(cfn, func(o *cloudformation.StackCreateCompleteWaiterOptions) {
 		o.MinDelay, o.MaxDelay = 100*time.Millisecond, 5*time.Second
 	})
-	made, err := waiter.WaitForOutput(t.Context(), &cloudformation.DescribeStacksInput{StackName: stack}, 10*time.Minute)
+	made, err := waiter.WaitForOutput(t.Context(), &cloudformation.DescribeStacksInput{StackName: &name}, 10*time.Minute)
 	require.NoError(t, err)
-	w := &world{
-		Target: at, sfn: sfn.NewFromConfig(at.Config), sqs: sqs.NewFromConfig(at.Config), lambda: lambda.NewFromConfig(at.Config),
-		dynamo: dynamodb.NewFromConfig(at.Config), s3: s3.NewFromConfig(at.Config), http: target.HTTP(), out: map[string]string{},
-	}
 	for _, output := range made.Stacks[0].Outputs {
 		w.out[*output.OutputKey] = *output.OutputValue
 	}
-	return w
 }
 
 // eventually waits until something is so.
 func eventually(t *testing.T, so func() bool) bool {
 	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(ceiling); time.Now().Before(end); <-tick.C {
 		if so() {
@@ -98,9 +113,17 @@ func eventually(t *testing.T, so func() bool) bool {
 // machine makes a state machine of states, the first of which is "A".
 func (w *world) machine(t *testing.T, states string) string {
 	t.Helper()
-	definition := `{"StartAt":"A","States":` + w.fill(states) + `}`
+	return w.define(t, `{"StartAt":"A","States":`+states+`}`)
+}
+
+// define makes a state machine, with outputs of the stack where <Name> stands.
+func (w *world) define(t *testing.T, definition string) string {
+	t.Helper()
+	for name, value := range w.out {
+		definition = strings.ReplaceAll(definition, "<"+name+">", value)
+	}
 	made, err := w.sfn.CreateStateMachine(t.Context(), &sfn.CreateStateMachineInput{
-		Name: aws.String("perdure-probe-" + rand.Text()), Definition: &definition, RoleArn: aws.String(w.out["Role"]),
+		Name: aws.String(w.name + "-" + rand.Text()), Definition: &definition, RoleArn: aws.String(w.out["Role"]),
 	})
 	require.NoError(t, err, definition)
 	t.Cleanup(func() {
@@ -108,14 +131,6 @@ func (w *world) machine(t *testing.T, states string) string {
 		require.NoError(t, err)
 	})
 	return *made.StateMachineArn
-}
-
-// fill puts outputs of the stack where <Name> stands.
-func (w *world) fill(text string) string {
-	for name, value := range w.out {
-		text = strings.ReplaceAll(text, "<"+name+">", value)
-	}
-	return text
 }
 
 // start begins an execution, and stops it at the end of the test.
@@ -149,52 +164,10 @@ func (w *world) status(t *testing.T, execution string) (status sfntypes.Executio
 	return described.Status, aws.ToString(described.Error)
 }
 
-// hears waits until a function or a task has said something that begins with a
-// word, and takes it.
-func (w *world) hears(t *testing.T, word string) string {
-	t.Helper()
-	heard := ""
-	require.True(t, eventually(t, func() bool {
-		got, err := w.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: aws.String(w.out["Verdicts"]), MaxNumberOfMessages: 10})
-		require.NoError(t, err)
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for _, message := range got.Messages {
-			w.said = append(w.said, *message.Body)
-			_, err = w.sqs.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: aws.String(w.out["Verdicts"]), ReceiptHandle: message.ReceiptHandle})
-			require.NoError(t, err)
-		}
-		for i, text := range w.said {
-			if strings.HasPrefix(text, word) {
-				heard = text
-				w.said = append(w.said[:i:i], w.said[i+1:]...)
-				return true
-			}
-		}
-		return false
-	}), "nobody said %s", word)
-	return strings.TrimSpace(strings.TrimPrefix(heard, word))
-}
-
 // send puts a message into one of the stack's queues; a group is for a FIFO one.
 func (w *world) send(t *testing.T, queue, body, group string) {
 	t.Helper()
-	message := &sqs.SendMessageInput{QueueUrl: aws.String(w.out[queue]), MessageBody: &body}
-	if group != "" {
-		message.MessageGroupId, message.MessageDeduplicationId = &group, aws.String(rand.Text())
-	}
-	_, err := w.sqs.SendMessage(t.Context(), message)
-	require.NoError(t, err)
-}
-
-// left counts what is in a queue, in flight included.
-func (w *world) left(t *testing.T, queue string) string {
-	t.Helper()
-	got, err := w.sqs.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{
-		QueueUrl: aws.String(w.out[queue]), AttributeNames: []sqsAttribute{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"},
-	})
-	require.NoError(t, err)
-	return got.Attributes["ApproximateNumberOfMessages"] + "+" + got.Attributes["ApproximateNumberOfMessagesNotVisible"]
+	require.NoError(t, w.put(t, w.out[queue], body, group, rand.Text()))
 }
 
 // get asks the stack's API.
@@ -227,12 +200,11 @@ func (w *world) invoke(t *testing.T, function string, event any) (failure string
 	return said.ErrorType
 }
 
-// limit sees to it that the function that may not run does not, whether or not
-// the template said so.
-func (w *world) limit(t *testing.T) {
+// limit says how many of a function may run at once.
+func (w *world) limit(t *testing.T, function string, most int32) {
 	t.Helper()
 	_, err := w.lambda.PutFunctionConcurrency(t.Context(), &lambda.PutFunctionConcurrencyInput{
-		FunctionName: aws.String(w.out["Limited"]), ReservedConcurrentExecutions: aws.Int32(0),
+		FunctionName: aws.String(w.out[function]), ReservedConcurrentExecutions: &most,
 	})
 	require.NoError(t, err)
 }
