@@ -229,17 +229,13 @@ func (s *State) admitClose(c *CloseSession) ([]Event, Reply, error) {
 		if r.Turn.Status == TurnInFlight || r.Turn.Status == TurnRetrying {
 			ev = append(ev, &TurnCancelled{Run: r.ID, Turn: r.Turn.ID, Attempt: r.Turn.Attempt})
 		}
-		ev = append(ev, s.settleRunPromises(r.ID, ev)...)
+		ev = append(ev, s.settleRunPromises(r.ID, ev, system())...)
 		ev = append(ev, undelivered(r)...)
 		ev = append(ev, &RunCancelled{Run: r.ID, Output: r.Output, Who: c.who()})
 	}
 	for _, q := range s.Queue {
 		ev = append(ev, &RunCancelled{Run: q.ID, Who: c.who()})
 	}
-	for i := range s.Promises {
-		if p := &s.Promises[i]; p.Status == Pending && p.Run == 0 {
-			ev = append(ev, &PromiseSettled{Promise: p.ID, Status: Cancelled, Who: c.who()})
-		}
-	}
+	ev = append(ev, s.settleRunPromises(0, ev, c.who())...)
 	return append(ev, &SessionClosed{Force: true, Who: c.who()}), Reply{}, nil
 }

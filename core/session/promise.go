@@ -53,7 +53,7 @@ func (e *PromiseSettled) apply(s *State, _ *Entry) error {
 	return nil
 }
 
-// answeredCall says that the call of a joined promise has its result.
+// answeredCall says that the call of a promise has its result.
 func (s *State) answeredCall(p *Promise) bool {
 	r := s.Active
 	if r == nil || r.Batch == nil || r.Batch.Turn != p.Turn {
@@ -111,9 +111,9 @@ func (s *State) create(r *Run, c *Call, class string, now ident.Instant, ids *Cu
 	return p
 }
 
-// settleRunPromises cancels what dies with its run, but for what the events
-// before have settled already.
-func (s *State) settleRunPromises(run ident.RunID, before []Event) []Event {
+// settleRunPromises cancels what dies with its run, or what is detached for no
+// run, but for what the events before have settled already.
+func (s *State) settleRunPromises(run ident.RunID, before []Event, who Who) []Event {
 	var ev []Event
 	for i := range s.Promises {
 		p := &s.Promises[i]
@@ -122,7 +122,7 @@ func (s *State) settleRunPromises(run ident.RunID, before []Event) []Event {
 			return ok && b.Promise == p.ID
 		})
 		if p.Run == run && p.Status == Pending && !settled {
-			ev = append(ev, &PromiseSettled{Promise: p.ID, Run: run, Status: Cancelled, Who: system()})
+			ev = append(ev, &PromiseSettled{Promise: p.ID, Run: run, Status: Cancelled, Who: who})
 		}
 	}
 	return ev
@@ -265,7 +265,9 @@ func (s *State) snapshot(ids []ident.PromiseID, done bool) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// startControl runs detach and cancel: they act on state alone.
+// startControl runs detach and cancel: they act on state alone, and on what the
+// model was given. The id of a promise whose call has not answered is a guess;
+// how that call ends settles the promise, which must then still be the run's.
 func (s *State) startControl(r *Run, c *Call, st *ToolStarted, class string) []Event {
 	ev := []Event{st}
 	var said strings.Builder
@@ -273,7 +275,7 @@ func (s *State) startControl(r *Run, c *Call, st *ToolStarted, class string) []E
 	for _, id := range c.Control.Promises {
 		p := s.promise(id)
 		switch {
-		case p == nil || p.Joined || p.Run != r.ID:
+		case p == nil || p.Joined || p.Run != r.ID || !s.answeredCall(p):
 			return []Event{st, completed(r, c, CallFailed, "Failed: "+id.String()+" is not a promise of this task.")}
 		case slices.Contains(done, id):
 			continue

@@ -263,7 +263,7 @@ func planEnding(s *State, _ Env) ([]Event, bool) {
 	if f := r.Ending.Failure; f != nil {
 		return append(ev, s.fail(r, *f)...), false
 	}
-	ev = append(ev, s.settleRunPromises(r.ID, nil)...)
+	ev = append(ev, s.settleRunPromises(r.ID, nil, system())...)
 	ev = append(ev, undelivered(r)...)
 	return append(ev, &RunCancelled{Run: r.ID, Output: r.Output, Who: r.Ending.Who}), false
 }
@@ -277,7 +277,7 @@ func (s *State) fail(r *Run, f Failure) []Event {
 	} else {
 		ev = undelivered(r)
 	}
-	ev = append(ev, s.settleRunPromises(r.ID, nil)...)
+	ev = append(ev, s.settleRunPromises(r.ID, nil, system())...)
 	if f.Kind == FailContext || f.Kind == FailRejected {
 		// What the model will not take must not stand in the next run's way.
 		if cut := s.cutFailedRun(r); cut != nil {

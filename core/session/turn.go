@@ -409,7 +409,7 @@ func planTurn(s *State, env Env) ([]Event, bool) {
 }
 
 func (s *State) complete(r *Run) []Event {
-	return append(s.settleRunPromises(r.ID, nil), &RunCompleted{Run: r.ID, Output: r.Output})
+	return append(s.settleRunPromises(r.ID, nil, system()), &RunCompleted{Run: r.ID, Output: r.Output})
 }
 
 // afterFailure ends the run of a turn that is over, or makes room for another
