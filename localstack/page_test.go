@@ -48,13 +48,13 @@ func TestThePageOfTargets(t *testing.T) {
 	require.Equal(t, page, string(there), "go test ./localstack -run TestThePageOfTargets -update writes it anew")
 }
 
-// row writes a row of a table. Of what has a meaning in Markdown, questions have
+// cells writes a row of a table. Of what has a meaning in Markdown, questions have
 // a bar and a backquote.
-func row(b *strings.Builder, cells ...string) {
-	for i, cell := range cells {
-		cells[i] = strings.NewReplacer("|", `\|`, "`", "\\`").Replace(cell)
+func cells(b *strings.Builder, texts ...string) {
+	for i, text := range texts {
+		texts[i] = strings.NewReplacer("|", `\|`, "`", "\\`").Replace(text)
 	}
-	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+	b.WriteString("| " + strings.Join(texts, " | ") + " |\n")
 }
 
 // cannotSee is the table of what a target cannot show, with the tests that are
@@ -66,7 +66,7 @@ func cannotSee(t *testing.T) string {
 	b.WriteString("\n## What a target cannot show\n\nA test that needs it is skipped there, and says why.\n\n| On | cannot be seen | because | so these are skipped |\n|---|---|---|---|\n")
 	for _, at := range target.Known() {
 		for _, what := range at.Lacks() {
-			row(&b, at.Name, string(what), at.Why(what), grouped(wanted[what]))
+			cells(&b, at.Name, string(what), at.Why(what), grouped(wanted[what]))
 		}
 	}
 	return b.String()
@@ -80,7 +80,7 @@ func skippedTypes() string {
 	for _, at := range target.Known() {
 		skipped := at.SkippedTypes()
 		for _, kind := range slices.Sorted(maps.Keys(skipped)) {
-			row(&b, at.Name, kind, skipped[kind])
+			cells(&b, at.Name, kind, skipped[kind])
 		}
 	}
 	return b.String()
@@ -121,7 +121,7 @@ func differences() string {
 			otherwise = append(otherwise, "MiniStack as it comes; closed by localstack/gaps ("+q.gap+")")
 		}
 		if len(otherwise) > 0 {
-			row(&b, q.name, q.aws, q.source, strings.Join(otherwise, "; "))
+			cells(&b, q.name, q.aws, q.source, strings.Join(otherwise, "; "))
 		}
 	}
 	return b.String()
