@@ -2,6 +2,7 @@ package target_test
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -130,7 +131,7 @@ func status(pid int) (parent int, state string) {
 	if err != nil {
 		return 0, ""
 	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	parent, _ = strconv.Atoi(fields[1])
 	return parent, fields[0]
 }
