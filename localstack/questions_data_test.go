@@ -2,6 +2,8 @@ package localstack_test
 
 import (
 	"crypto/rand"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -127,6 +129,16 @@ var objectQuestions = []question{
 		},
 	},
 	{
+		name: "delete-what-was-read", ask: deleteIfMatch, source: "https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html",
+		aws:     "DeleteObject with If-Match is refused with PreconditionFailed unless the object has that ETag.",
+		differs: map[string]string{target.NameLocalStack: "it refuses every one with NotImplemented"},
+	},
+	{
+		name: "listing-order", ask: listingOrder, source: "https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html",
+		aws:     "Objects are listed in the order of their keys' bytes, from after StartAfter on, whatever the encoding of the answer.",
+		differs: map[string]string{target.NameLocalStack: "it compares StartAfter with keys as they are encoded"},
+	},
+	{
 		name: "parts-once", ask: partsOnce, source: conditional,
 		aws: "CompleteMultipartUpload with If-None-Match: * is refused with PreconditionFailed where there is an object.",
 	},
@@ -219,6 +231,50 @@ func (w *world) forget(t *testing.T, key string) {
 	t.Helper()
 	_, err := w.s3.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: aws.String(w.out["Bucket"]), Key: &key})
 	require.NoError(t, err)
+}
+
+func deleteIfMatch(t *testing.T, w *world) bool {
+	bucket, key := aws.String(w.out["Bucket"]), aws.String("delete")
+	defer w.forget(t, *key)
+	put := func(body string) *string {
+		made, err := w.s3.PutObject(t.Context(), &s3.PutObjectInput{Bucket: bucket, Key: key, Body: strings.NewReader(body)})
+		require.NoError(t, err)
+		return made.ETag
+	}
+	remove := func(over *string) string {
+		_, err := w.s3.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: bucket, Key: key, IfMatch: over})
+		return code(err)
+	}
+	old, now := put("a"), put("b")
+	late, fits := remove(old), remove(now)
+	return late == unmet && fits == ""
+}
+
+// listingOrder goes on after a key of letters beyond ASCII, which come after all
+// others.
+func listingOrder(t *testing.T, w *world) bool {
+	keys := []string{"list/a", "list/z", "list/é"}
+	for _, key := range keys {
+		_, err := w.s3.PutObject(t.Context(), &s3.PutObjectInput{Bucket: aws.String(w.out["Bucket"]), Key: &key, Body: strings.NewReader("x")})
+		require.NoError(t, err)
+		defer w.forget(t, key)
+	}
+	for i := range keys {
+		got, err := w.s3.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{
+			Bucket: aws.String(w.out["Bucket"]), Prefix: aws.String("list/"), StartAfter: &keys[i], EncodingType: s3types.EncodingTypeUrl,
+		})
+		require.NoError(t, err)
+		var listed []string
+		for _, object := range got.Contents {
+			key, err := url.QueryUnescape(*object.Key)
+			require.NoError(t, err)
+			listed = append(listed, key)
+		}
+		if !slices.Equal(listed, keys[i+1:]) {
+			return false
+		}
+	}
+	return true
 }
 
 func partsOnce(t *testing.T, w *world) bool {

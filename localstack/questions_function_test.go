@@ -41,7 +41,7 @@ var functionQuestions = []question{
 		},
 	},
 	{
-		name: "function-exits", source: lambdaGuide + "runtimes-custom.html",
+		name: "function-exits", source: lambdaGuide + "telemetry-schema-reference.html",
 		aws: "A process that ends in the midst of an invocation is a function error, Runtime.ExitError; the next invocation has a new one.",
 		ask: func(t *testing.T, w *world) bool {
 			failure := w.invoke(t, "Does", map[string]bool{"exit": true})

@@ -200,8 +200,11 @@ var mapQuestions = []question{
 // waits is a task that sends its token to the verdicts, with a word in front. The
 // rest of the state is the caller's.
 func waits(word, rest string) string {
-	return `{"A":` + waiting(`States.Format('`+word+` {}', $$.Task.Token)`, rest) + `}`
+	return `{"A":` + waiting(tokenAfter(word), rest) + `}`
 }
+
+// tokenAfter is a message with a word and the task's token.
+func tokenAfter(word string) string { return `States.Format('` + word + ` {}', $$.Task.Token)` }
 
 func waiting(message, rest string) string {
 	return `{"Type":"Task","Resource":"arn:aws:states:::sqs:sendMessage.waitForTaskToken","Parameters":{"QueueUrl":"<Verdicts>","MessageBody.$":"` + message + `"},` + rest + `"End":true}`
@@ -340,7 +343,7 @@ func definitionRefused(t *testing.T, w *world) bool {
 func mapConcurrency(t *testing.T, w *world) bool {
 	word := rand.Text()
 	execution := w.start(t, w.machine(t, `{"A":{"Type":"Map","ItemsPath":"$.items","MaxConcurrency":2,"ItemSelector":{"n.$":"$$.Map.Item.Value"},
-		"ItemProcessor":{"StartAt":"I","States":{"I":`+waiting(`States.Format('`+word+` {}', $$.Task.Token)`, "")+`}},"End":true}}`), `{"items":[1,2,3]}`)
+		"ItemProcessor":{"StartAt":"I","States":{"I":`+waiting(tokenAfter(word), "")+`}},"End":true}}`), `{"items":[1,2,3]}`)
 	first, second := w.hears(t, word), w.hears(t, word)
 	// A third one would have been started with them. Another execution that comes and
 	// goes afterwards gives it time.

@@ -27,7 +27,7 @@ var queueQuestions = []question{
 		aws: "Of a batch only those messages come again that the function reports, and they say how often they were received.",
 	},
 	{
-		name: "fifo-groups", gap: "fifo-groups", ask: fifoGroups, source: lambdaGuide + "services-sqs-scaling.html",
+		name: "fifo-groups", gap: "fifo-groups", ask: fifoGroups, source: sqsGuide + "fifo-queue-lambda-behavior.html",
 		aws:     "A FIFO queue has one batch in flight for each message group: a slow one holds up no other.",
 		differs: map[string]string{target.NameLocalStack: "a queue has one batch in flight, whatever its groups"},
 	},
@@ -40,7 +40,7 @@ var queueQuestions = []question{
 		aws: "A message with the deduplication id of another one of the last five minutes is accepted and not delivered.",
 	},
 	{
-		name: "fifo-attributes", source: lambdaGuide + "with-sqs.html#example-fifo-queue-message-event",
+		name: "fifo-attributes", source: lambdaGuide + "with-sqs.html",
 		aws: "A function is told the group and the sequence number of a FIFO queue's message.",
 		ask: func(t *testing.T, w *world) bool {
 			word := rand.Text()

@@ -101,7 +101,7 @@ var tokenQuestions = []question{
 		},
 	},
 	{
-		name: "heartbeats", gap: "heartbeats", source: stepFunctionsAPI + "API_SendTaskHeartbeat.html",
+		name: "heartbeats", gap: "heartbeats", source: errorNames,
 		aws:     "A task under a token that does not report within HeartbeatSeconds fails with States.HeartbeatTimeout.",
 		differs: map[string]string{target.NameLocalStack: "it fails with States.Timeout"},
 		ask: func(t *testing.T, w *world) bool {
@@ -147,6 +147,19 @@ var tokenQuestions = []question{
 		ask: func(t *testing.T, w *world) bool {
 			execution, token := w.parked(t, "")
 			w.stop(t.Context(), execution)
+			return w.complete(t, token, "{}") == timedOut
+		},
+	},
+	{
+		name: "token-before-last", gap: "token-life", source: tokenErrors,
+		aws:     "A token that was used is answered TaskTimedOut while its execution goes on, too.",
+		differs: map[string]string{target.NameLocalStack: "it is accepted, to no effect"},
+		ask: func(t *testing.T, w *world) bool {
+			first, second := rand.Text(), rand.Text()
+			w.start(t, w.machine(t, strings.Replace(then(waits(first, ""), waiting(tokenAfter(second), "")), `"End":true}`, `"Next":"B"}`, 1)), "{}")
+			token := w.hears(t, first)
+			require.Empty(t, w.complete(t, token, "{}"))
+			w.hears(t, second)
 			return w.complete(t, token, "{}") == timedOut
 		},
 	},
