@@ -109,7 +109,8 @@ type change struct{ before, after item }
 const transactTwice = 2
 
 // cost of changes that are done, each alone or all in a transaction. Indexes
-// follow after the transaction, and are not paid for twice.
+// follow after the transaction, and are not paid for twice, which others have
+// measured: https://github.com/nubo-db/dynoxide/pull/188
 func (m *Meter) cost(changes []change, transaction, done bool) Usage {
 	var u Usage
 	for _, c := range changes {

@@ -18,6 +18,7 @@ import (
 	"github.com/perdure/perdure/core/blob"
 	"github.com/perdure/perdure/internal/adapter/s3"
 	"github.com/perdure/perdure/internal/host"
+	"github.com/perdure/perdure/localstack/target"
 )
 
 // injector stands before the endpoint and answers, or loses answers, in its
@@ -231,32 +232,34 @@ func TestACommitWhoseBlobCannotBePutIsNotMade(t *testing.T) {
 	require.NoError(t, w.Commit(t.Context(), c))
 }
 
+// loseNext loses the answer to the next request with a method.
+func (i *injector) loseNext(method string) {
+	lost := false
+	i.lose = func(r *http.Request) bool {
+		now := r.Method == method && !lost
+		lost = lost || now
+		return now
+	}
+}
+
 func TestAConditionalWriteWhoseAnswerWasLostKnowsItself(t *testing.T) {
 	t.Parallel()
 	cfg, bucket := newBucket(t)
 	through, i := inject(cfg)
 	files, err := s3.OpenWorkspaces(through, bucket)
 	require.NoError(t, err)
-	loseNext := func(method string) {
-		lost := false
-		i.lose = func(r *http.Request) bool {
-			now := r.Method == method && !lost
-			lost = lost || now
-			return now
-		}
-	}
 	absent, one, two := blob.Ref(""), blob.Sum([]byte("one")), blob.Sum([]byte("two"))
 	write := func(text string, expect blob.Ref) (blob.Ref, bool) {
 		content, done, err := files.WriteFile(t.Context(), key("s1"), "", "f", []byte(text), &expect, "op")
 		require.NoError(t, err)
 		return content, done
 	}
-	loseNext(http.MethodPut)
+	i.loseNext(http.MethodPut)
 	content, done := write("one", absent)
 	require.True(t, done)
 	require.Equal(t, one, content)
 	require.Contains(t, i.answers(), "PUT 412", "the second try met the first")
-	loseNext(http.MethodPut)
+	i.loseNext(http.MethodPut)
 	content, done = write("two", one)
 	require.True(t, done)
 	require.Equal(t, two, content)
@@ -264,12 +267,38 @@ func TestAConditionalWriteWhoseAnswerWasLostKnowsItself(t *testing.T) {
 	content, done = write("two", one)
 	require.False(t, done, "another's write of the same bytes is not mine")
 	require.Equal(t, two, content)
+}
 
-	loseNext(http.MethodDelete)
-	_, done, err = files.DeleteFile(t.Context(), key("s1"), "", "f", &two)
-	require.NoError(t, err)
-	require.True(t, done)
-	require.Contains(t, i.answers(), "DELETE 404")
+func TestADeletionWhoseAnswerWasLostIsDone(t *testing.T) {
+	t.Parallel()
+	for name, conditional := range map[string]bool{"AsItWasRead": true, "AsItIs": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if conditional {
+				target.Get(t).Need(t, target.ConditionalDeletes)
+			}
+			cfg, bucket := newBucket(t)
+			through, i := inject(cfg)
+			files, err := s3.OpenWorkspaces(through, bucket)
+			require.NoError(t, err)
+			content, _, err := files.WriteFile(t.Context(), key("s1"), "", "f", []byte("two"), nil, "")
+			require.NoError(t, err)
+			expect := &content
+			if !conditional {
+				expect = nil
+			}
+			i.loseNext(http.MethodDelete)
+			_, done, err := files.DeleteFile(t.Context(), key("s1"), "", "f", expect)
+			require.NoError(t, err)
+			require.True(t, done)
+			want := "DELETE 204"
+			if conditional {
+				want = "DELETE 404" // the second try, after the first
+			}
+			require.Contains(t, i.answers(), want)
+			require.Empty(t, keys(t, cfg, bucket))
+		})
+	}
 }
 
 func TestWhatOthersPutInTheBucketIsReadAsFiles(t *testing.T) {

@@ -221,7 +221,18 @@ func TestCheckpointsByPointer(t *testing.T) {
 
 func TestWorkspaces(t *testing.T) {
 	t.Parallel()
-	porttest.Workspaces(t, func(t *testing.T) porttest.WorkspacesPort {
+	at := target.Get(t)
+	need := porttest.WorkspacesNeed{
+		ConditionalDelete: func(tb testing.TB) {
+			tb.Helper()
+			at.Need(tb, target.ConditionalDeletes)
+		},
+		AnyOrder: func(tb testing.TB) {
+			tb.Helper()
+			at.Need(tb, target.KeyOrder)
+		},
+	}
+	porttest.WorkspacesWhere(t, need, func(t *testing.T) porttest.WorkspacesPort {
 		t.Helper()
 		w, err := s3.OpenWorkspaces(newBucket(t))
 		require.NoError(t, err)

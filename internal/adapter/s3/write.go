@@ -111,7 +111,11 @@ func (w *Workspaces) DeleteFile(ctx context.Context, key host.Key, workspace, pa
 		case expect != nil && *expect != actual:
 			return actual, false, nil
 		}
-		err = w.bucket.remove(ctx, p.key(), condition{etag: o.etag})
+		var when condition
+		if expect != nil {
+			when.etag = o.etag
+		}
+		err = w.bucket.remove(ctx, p.key(), when)
 		switch {
 		case err == nil, errors.Is(err, host.ErrNotFound):
 			// Gone meanwhile is gone, perhaps by this very request, the answer
