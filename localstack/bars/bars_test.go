@@ -114,11 +114,14 @@ func TestAnAdmission(t *testing.T) {
 	require.Equal(t, "done", f.rests())
 }
 
+// watchMs is what the deployed drive has.
+const watchMs = 500
+
 // While a call is under way the driver looks at the head twice a second, at half
 // a unit each.
 func TestACallIsWatchedForOneUnitASecond(t *testing.T) {
 	t.Parallel()
-	f := newFarm(t, host.Options{})
+	f := newFarm(t, host.Options{WatchMs: watchMs})
 	key := f.open("s")
 	f.model.reply = func(int64, host.ModelRequest) host.ModelResult { return host.ModelResult{Text: "ok"} }
 	var began time.Time

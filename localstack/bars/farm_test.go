@@ -104,6 +104,9 @@ func (m *model) Generate(ctx context.Context, req host.ModelRequest, _ func(host
 // words are n bytes of prose.
 func words(n int) string { return strings.Repeat("some words of an answer ", n/24+1)[:n] }
 
+// newFarm makes one. Its drive looks at no head while it works, unless o says so:
+// what that costs is a matter of how fast this machine is, and has a bar and a
+// line of docs/COST.md of its own.
 func newFarm(t *testing.T, o host.Options) *farm {
 	t.Helper()
 	cfg := target.AWS(t)
@@ -135,7 +138,10 @@ func newFarm(t *testing.T, o host.Options) *farm {
 	front.AdmitOnly = true
 	f.front = host.New(f.deps, front)
 	require.NoError(t, f.front.Start(context.WithoutCancel(t.Context())))
-	o.Sliced, o.WatchMs = true, 500
+	o.Sliced = true
+	if o.WatchMs == 0 {
+		o.WatchMs = time.Hour.Milliseconds()
+	}
 	f.drive = host.New(f.deps, o)
 	require.NoError(t, f.drive.Start(context.WithoutCancel(t.Context())))
 	return f
@@ -151,13 +157,14 @@ func (f *farm) stores(cfg aws.Config) (*dynamo.Meter, *dynamo.Store, *s3.Store) 
 	return meter, table, store
 }
 
-// another is one more process that admits.
+// another is one more process that admits, however long the others come first:
+// how fast a table is under ten writers is the machine's affair.
 func (f *farm) another() (*host.Engine, *dynamo.Meter) {
 	f.t.Helper()
 	d := f.deps
 	meter, table, store := f.stores(target.AWS(f.t))
 	d.Log, d.Blobs, d.Checkpoints, d.Stash = store, store, store, table
-	e := host.New(d, host.Options{AdmitOnly: true})
+	e := host.New(d, host.Options{AdmitOnly: true, CommitMs: hang.Milliseconds()})
 	require.NoError(f.t, e.Start(context.WithoutCancel(f.t.Context())))
 	return e, meter
 }
