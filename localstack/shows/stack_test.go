@@ -1,6 +1,7 @@
 package shows
 
 import (
+	"flag"
 	"os"
 	"strings"
 	"sync"
@@ -12,6 +13,14 @@ import (
 	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/localstack/target"
 )
+
+func TestMain(m *testing.M) {
+	// Most of a test's time is waiting for the machine and its functions.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err) // it is there
+	}
+	os.Exit(m.Run())
+}
 
 // What the stack of these tests has of its own: an execution gives its work to
 // the next one after this many steps, and a deleted session's content is looked
