@@ -19,11 +19,13 @@ import threading
 import time
 from concurrent.futures import Future
 
+import metrics
 import records
 import runtimeapi
 import sandbox
 import streams
 from localstack import config
+from localstack.aws.api.lambda_ import RequestTooLargeException, ServiceException
 from localstack.services.lambda_.invocation import assignment, runtime_executor
 from localstack.services.lambda_.invocation.execution_environment import ExecutionEnvironment
 from localstack.services.lambda_.invocation.executor_endpoint import StatusErrorException
@@ -48,6 +50,7 @@ def install():
     config.LAMBDA_RUNTIME_EXECUTOR = NAME
     runtime_executor.EXECUTOR_PLUGIN_MANAGER = Plugins()
     streams.install()
+    metrics.install()
     limit_requests()
     original = assignment.AssignmentService.__init__
 
@@ -112,7 +115,6 @@ def flush(self):
 
 
 def limit_requests():
-    from localstack.aws.api.lambda_ import RequestTooLargeException
     from localstack.services.lambda_.invocation.lambda_service import LambdaService
 
     original = LambdaService.invoke
@@ -182,6 +184,8 @@ class Executor(RuntimeExecutor):
         id = payload["invoke-id"]
         call = runtimeapi.Call(id, payload["invoked-function-arn"], payload["trace-id"], payload["payload"].encode(), stream=streams.current())
         with self.lock:
+            if self.stopped:
+                raise ServiceException("the environment ended before it could run the invocation")  # a client asks again
             self.busy = True
         try:
             result = self.run(call)

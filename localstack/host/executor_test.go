@@ -39,6 +39,7 @@ var ofInvocations = map[string]func(*testing.T, *aWorld){
 	"a version keeps its code":                               versions,
 	"reserved concurrency throttles":                         reserved,
 	"provisioned concurrency starts before it is asked":      provisioned,
+	"invocations and errors are counted":                     counts,
 	"an event is invoked":                                    asynchronous,
 }
 
@@ -154,13 +155,13 @@ func startHangs(t *testing.T, w *aWorld) {
 }
 
 func timesOut(t *testing.T, w *aWorld) {
-	f := w.function(t, settings{timeout: 1})
+	f := w.function(t, settings{timeout: 3})
 	before := f.answer(t, event{"fork": true})
 	got := f.invoke(t, event{"lines": []string{"about to hang"}, "hang": true})
 	require.Equal(t, "Unhandled", got.failed)
-	require.Equal(t, failure{Type: "Sandbox.Timedout", Message: "RequestId: " + got.id + " Error: Task timed out after 1.00 seconds"}, got.failure(t))
+	require.Equal(t, failure{Type: "Sandbox.Timedout", Message: "RequestId: " + got.id + " Error: Task timed out after 3.00 seconds"}, got.failure(t))
 	require.Contains(t, got.log, "about to hang\n")
-	require.Contains(t, got.log, got.id+" Task timed out after 1.00 seconds\nEND RequestId: "+got.id)
+	require.Contains(t, got.log, got.id+" Task timed out after 3.00 seconds\nEND RequestId: "+got.id)
 	require.Contains(t, got.log, "\tStatus: timeout")
 	ended(t, before.PID, before.Child)
 	require.Equal(t, 1, f.answer(t, event{}).Count)
@@ -211,7 +212,7 @@ func logs(t *testing.T, w *aWorld) {
 }
 
 func jsonLogs(t *testing.T, w *aWorld) {
-	f := w.function(t, settings{timeout: 1, logging: &types.LoggingConfig{LogFormat: types.LogFormatJson, LogGroup: aws.String("/own/" + rand.Text())}})
+	f := w.function(t, settings{timeout: 3, logging: &types.LoggingConfig{LogFormat: types.LogFormatJson, LogGroup: aws.String("/own/" + rand.Text())}})
 	group := *f.logging.LogGroup
 	good := f.invoke(t, event{"lines": []string{"{\"own\":true}"}})
 	require.Empty(t, good.failed)
@@ -384,6 +385,14 @@ func asynchronous(t *testing.T, w *aWorld) {
 	require.NoError(t, err)
 	require.EqualValues(t, 202, got.StatusCode)
 	w.logged(t, f.group(), "as an event\n")
+}
+
+func counts(t *testing.T, w *aWorld) {
+	f := w.function(t, settings{})
+	for _, e := range []event{{}, {"fail": "no"}, {}, {"exit": 1}} {
+		f.invoke(t, e)
+	}
+	require.Eventually(t, func() bool { return w.sum(t, "Invocations", f.name) == 4 && w.sum(t, "Errors", f.name) == 2 }, ceiling, pause)
 }
 
 // However the server ends, it leaves no process of a function: idle or in the

@@ -62,12 +62,12 @@ func breaks(t *testing.T, w *aWorld) {
 }
 
 func streamTimesOut(t *testing.T, w *aWorld) {
-	f, g := w.function(t, settings{timeout: 2}), newGate(t)
+	f, g := w.function(t, settings{timeout: 4}), newGate(t)
 	response := f.request(t, f.url(t, types.InvokeModeResponseStream), event{"stream": event{"pieces": []string{"first\n", "never"}, "wait": g.url}})
 	got, err := io.ReadAll(response.Body)
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	require.Equal(t, "first\n", string(got))
-	w.logged(t, f.group(), "Task timed out after 2.00 seconds")
+	w.logged(t, f.group(), "Task timed out after 4.00 seconds")
 }
 
 func leaves(t *testing.T, w *aWorld) {

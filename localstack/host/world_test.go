@@ -10,8 +10,11 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/xml"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -226,22 +229,55 @@ func (w *aWorld) ask(t *testing.T, action string, request, into any) bool {
 	t.Helper()
 	body, err := json.Marshal(request)
 	require.NoError(t, err)
+	answer := w.post(t, "logs", http.Header{"Content-Type": {"application/x-amz-json-1.1"}, "X-Amz-Target": {"Logs_20140328." + action}}, body)
+	if answer == nil {
+		return false
+	}
+	require.NoError(t, json.Unmarshal(answer, into))
+	return true
+}
+
+// sum asks CloudWatch for the sum of a function's metric in the last hour.
+func (w *aWorld) sum(t *testing.T, metric, function string) int {
+	t.Helper()
+	now := time.Now().UTC()
+	form := url.Values{
+		"Action": {"GetMetricStatistics"}, "Version": {"2010-08-01"}, "Namespace": {"AWS/Lambda"}, "MetricName": {metric}, "Period": {"60"}, "Statistics.member.1": {"Sum"},
+		"StartTime": {now.Add(-time.Hour).Format(time.RFC3339)}, "EndTime": {now.Add(time.Hour).Format(time.RFC3339)},
+		"Dimensions.member.1.Name": {"FunctionName"}, "Dimensions.member.1.Value": {function},
+	}
+	var answer struct {
+		Sums []float64 `xml:"GetMetricStatisticsResult>Datapoints>member>Sum"`
+	}
+	said := w.post(t, "monitoring", http.Header{"Content-Type": {"application/x-www-form-urlencoded; charset=utf-8"}}, []byte(form.Encode()))
+	require.NoError(t, xml.Unmarshal(said, &answer))
+	sum := 0.0
+	for _, one := range answer.Sums {
+		sum += one
+	}
+	return int(sum)
+}
+
+// post sends a request of a protocol that this module has no client for. An
+// error is answered with nothing.
+func (w *aWorld) post(t *testing.T, service string, headers http.Header, body []byte) []byte {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.Endpoint+"/", bytes.NewReader(body))
 	require.NoError(t, err)
-	r.Header.Set("Content-Type", "application/x-amz-json-1.1")
-	r.Header.Set("X-Amz-Target", "Logs_20140328."+action)
+	r.Header = headers
 	who, err := w.Config.Credentials.Retrieve(t.Context())
 	require.NoError(t, err)
 	sum := sha256.Sum256(body)
-	require.NoError(t, v4.NewSigner().SignHTTP(t.Context(), who, r, hex.EncodeToString(sum[:]), "logs", target.Region, time.Now()))
+	require.NoError(t, v4.NewSigner().SignHTTP(t.Context(), who, r, hex.EncodeToString(sum[:]), service, target.Region, time.Now()))
 	response, err := w.Config.HTTPClient.Do(r)
 	require.NoError(t, err)
 	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
 	if response.StatusCode != http.StatusOK {
-		return false
+		return nil
 	}
-	require.NoError(t, json.NewDecoder(response.Body).Decode(into))
-	return true
+	return answer
 }
 
 // logged waits until a log group has some words.
