@@ -374,7 +374,8 @@ func (w *world) pendingApproval(s *session.State) ident.ApprovalID {
 }
 
 // TestChaos plays random sessions and holds them to the laws after every step:
-// no divergence, no panic, and in the end rest.
+// no divergence, no panic, whatever may come next can be taken, and in the end
+// rest.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -385,6 +386,7 @@ func TestChaos(t *testing.T) {
 		w.step(driver, &session.OpenSession{Inc: "01INC", Config: c.config()})
 		for range c.n(10, 80, "steps") {
 			c.happen()
+			w.probe()
 		}
 		w.oldCopies()
 		if w.state().Status == session.Open {
