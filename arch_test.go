@@ -107,7 +107,7 @@ var shellRows = []lintkit.Row{
 	{
 		Dir:    "internal/adapter/*/...",
 		Module: []string{"self", "internal/host", "internal/netguard", "core/wire", "core/ident", "core/blob", "core/session"}, External: []string{"*"},
-		Tests: []string{"internal/host/porttest", "internal/env", "core/...", "localstack/target"},
+		Tests: []string{"internal/host/porttest", "internal/env", "core/...", "localstack/target", "internal/adapter/lambda/lambdatest"},
 		Why:   "an adapter knows its port and its technology, and no other adapter",
 	},
 	{

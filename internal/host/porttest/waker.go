@@ -24,6 +24,10 @@ type WakerWorld struct {
 	// TokensBlur says that the engine gives no reliable reason why a token is no
 	// good: any of the errors of a token will do.
 	TokensBlur bool
+	// NeedRefusals, if it is given, begins the cases that need the engine to
+	// refuse a token that is no good any more while its activation lives, and
+	// skips them where it does not.
+	NeedRefusals func(tb testing.TB)
 	// IncAlone says that activations are named by incarnation and epoch alone,
 	// which is enough because no two sessions ever share an incarnation.
 	IncAlone bool
@@ -49,10 +53,12 @@ func Waker(t *testing.T, factory func(t *testing.T) WakerWorld) {
 		{"NamesAreSeparate", wakerNames},
 		{"ATokenIsCompletedOnce", wakerOnce},
 		{"ATokenTimesOut", wakerTimeout},
+		{"ATokenThatTimedOutIsNoGood", wakerTimedOut},
 		{"ATokenWithoutDeadlineWaits", wakerNoDeadline},
 		{"AnUnknownTokenIsLost", wakerUnknown},
 		{"TheTokenOfAnEndedActivationIsLost", wakerTokenEnded},
 		{"ParkingAgainGivesANewToken", wakerParkAgain},
+		{"AnOlderTokenIsNoGood", wakerOlder},
 		{"OnlyWhatRunsCanPark", wakerParkNothing},
 		{"ACancelledContextDoesNothing", wakerCancelled},
 	} {
@@ -156,7 +162,15 @@ func requireNoGood(t *testing.T, w WakerWorld, token string, want error) {
 	require.ErrorIs(t, err, want)
 }
 
+func (w WakerWorld) needRefusals(t *testing.T) {
+	t.Helper()
+	if w.NeedRefusals != nil {
+		w.NeedRefusals(t)
+	}
+}
+
 func wakerOnce(t *testing.T, w WakerWorld) {
+	w.needRefusals(t)
 	token := park(t, w, started(t, w), w.Now().Add(ident.Hour))
 	require.NoError(t, w.Waker.Complete(t.Context(), token))
 	for range 2 {
@@ -166,12 +180,21 @@ func wakerOnce(t *testing.T, w WakerWorld) {
 
 func wakerTimeout(t *testing.T, w WakerWorld) {
 	key := started(t, w)
-	token := park(t, w, key, w.Now().Add(ident.Second))
+	first := park(t, w, key, w.Now().Add(ident.Second))
+	w.Advance(2 * ident.Second)
+	requireAlive(t, w, key, 1, true)
+	second := park(t, w, key, 0)
+	require.NotEqual(t, first, second)
+	require.NoError(t, w.Waker.Complete(t.Context(), second))
+}
+
+func wakerTimedOut(t *testing.T, w WakerWorld) {
+	w.needRefusals(t)
+	token := park(t, w, started(t, w), w.Now().Add(ident.Second))
 	w.Advance(2 * ident.Second)
 	for range 2 {
 		requireNoGood(t, w, token, host.ErrTokenTimedOut)
 	}
-	requireAlive(t, w, key, 1, true)
 }
 
 func wakerNoDeadline(t *testing.T, w WakerWorld) {
@@ -193,12 +216,27 @@ func wakerTokenEnded(t *testing.T, w WakerWorld) {
 	requireNoGood(t, w, token, host.ErrTokenLost)
 }
 
+// wakerParkAgain: whatever is said of an older token, it wakes nothing.
 func wakerParkAgain(t *testing.T, w WakerWorld) {
 	key := started(t, w)
 	first := park(t, w, key, 0)
 	require.NoError(t, w.Waker.Complete(t.Context(), first))
 	second := park(t, w, key, 0)
 	require.NotEqual(t, first, second)
+	_ = w.Waker.Complete(t.Context(), first)
+	third := park(t, w, key, 0)
+	require.NotEqual(t, second, third)
+	_ = w.Waker.Complete(t.Context(), second)
+	require.NoError(t, w.Waker.Complete(t.Context(), third))
+	requireAlive(t, w, key, 1, true)
+}
+
+func wakerOlder(t *testing.T, w WakerWorld) {
+	w.needRefusals(t)
+	key := started(t, w)
+	first := park(t, w, key, 0)
+	require.NoError(t, w.Waker.Complete(t.Context(), first))
+	second := park(t, w, key, 0)
 	requireNoGood(t, w, first, host.ErrTokenDone)
 	third := park(t, w, key, 0)
 	requireNoGood(t, w, second, host.ErrTokenLost)
