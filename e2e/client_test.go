@@ -25,7 +25,11 @@ func TestTheClient(t *testing.T) {
 	text := api.Input{{Type: "text", Text: api.Text{Text: "Write."}}}
 	run, err := c.StartRun(ctx, w.session, api.RequestRun{Input: text, SubmissionID: "write"}, 20)
 	require.NoError(t, err)
-	require.Equal(t, "waiting", run.Status)
+	w.poll(func() bool {
+		run, err = c.Run(ctx, w.session, run.ID, 20)
+		require.NoError(t, err)
+		return run.Status == "waiting"
+	})
 	_, err = c.Decide(ctx, w.session, run.Approvals[0].ID, api.DecideApproval{Verdict: api.Verdict{Decision: "approve"}})
 	require.NoError(t, err)
 	kinds := map[string]int{}

@@ -45,7 +45,7 @@ type outsideCall struct {
 
 // outside sets a tool up. Without a reply set it does not answer.
 func (w *world) outside(name string, changes object) *outside {
-	w.Helper()
+	w.callsBack()
 	o := &outside{name: name + "-" + strings.ToLower(rand.Text()[:8]), calls: make(chan outsideCall, 100)}
 	over := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -48,9 +48,9 @@ type target struct {
 	// start brings the server back after kill, which ends it as a power cut
 	// would, or stop, which ends it as a deploy does. Its URL may be another.
 	start, kill, stop func(tb testing.TB)
-	// reach is where an address that the server names is found from here; nil is
-	// where it says.
-	reach func(address string) string
+	// stack is what has been deployed for the suite, nil if nothing was: addresses
+	// that the server names are found from here as it knows.
+	stack *aws.Stack
 	// data is the server's folder.
 	data string
 	// log is what the server has said.
@@ -72,17 +72,18 @@ func shared(t *testing.T) *target {
 func onAWS(t *testing.T) *target {
 	t.Helper()
 	stack := aws.Deployed(t)
-	entry := "perdure/" + env.DefaultStack + "/" + cloud.Tenant + "/" + secretName
+	entry := "perdure/" + nameOf(stack) + "/" + cloud.Tenant + "/" + secretName
 	_, err := secretsmanager.NewFromConfig(stack.Config).CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{Name: new(entry), SecretString: new(secretValue)})
 	if _, there := errors.AsType[*types.ResourceExistsException](err); !there {
 		require.NoError(t, err)
 	}
-	reach := func(address string) string {
-		there, err := stack.Reach(address)
-		require.NoError(t, err)
-		return there
-	}
-	return &target{url: stack.API, key: stack.Key, log: &tail{}, reach: reach}
+	return &target{url: stack.API, key: stack.Key, log: &tail{}, stack: stack}
+}
+
+// nameOf is what the stack is called, after which its machine is.
+func nameOf(stack *aws.Stack) string {
+	machine := stack.Outputs["Machine"]
+	return strings.TrimSuffix(machine[strings.LastIndex(machine, ":")+1:], "-session")
 }
 
 // server is what all those tests share where it is a program.
@@ -110,7 +111,7 @@ var server = sync.OnceValues(func() (*target, error) {
 func own(t *testing.T, environ ...string) *target {
 	t.Helper()
 	if *deployed {
-		t.Skip("the server is not ours to kill")
+		t.Skip("what is deployed is not ours to stop: localstack/faults kills its functions, one by one")
 	}
 	at, p := &target{data: t.TempDir(), log: &tail{}}, &process{environ: environ}
 	at.start = func(tb testing.TB) {

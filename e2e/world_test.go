@@ -14,6 +14,7 @@ import (
 
 	"github.com/perdure/perdure/internal/adapter/openai/openaitest"
 	"github.com/perdure/perdure/internal/api"
+	aws "github.com/perdure/perdure/localstack/target"
 )
 
 // world is one test's view of a server: a session of its own, whose model is
@@ -78,9 +79,19 @@ func (w *world) post(path string, body any, headers ...string) answer {
 
 func (w *world) path(rest string) string { return "/v1/sessions/" + w.session + rest }
 
+// callsBack skips a test that has the server call this machine, where what
+// is deployed cannot.
+func (w *world) callsBack() {
+	w.Helper()
+	if w.stack != nil {
+		w.stack.Need(w, aws.Reach)
+	}
+}
+
 // played is a config whose model is this test's server, with tools granted and
 // changes laid over it.
 func (w *world) played(tools []string, changes ...object) object {
+	w.callsBack()
 	c := object{"model": object{"provider": "openai-compatible", "model": "test-model", "baseUrl": w.model.URL}, "tools": append([]string{}, tools...)}
 	for _, change := range changes {
 		maps.Copy(c, change)
