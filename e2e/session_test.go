@@ -190,16 +190,6 @@ func TestConfiguring(t *testing.T) {
 	w.ends(run.ID, "completed")
 }
 
-// engine 10.98, T75: one tenant and another.
-func TestTenants(t *testing.T) {
-	t.Parallel()
-	w := setup(t)
-	if !*deployed {
-		t.Skip("a local server has one key, and with it one tenant; internal/api holds tenants apart with two")
-	}
-	w.Skip("keys of another tenant are not given to the suite yet")
-}
-
 // Ids may be as long and as strange as the contract lets them be, everywhere.
 func TestIdsOfEveryShape(t *testing.T) {
 	t.Parallel()

@@ -76,6 +76,7 @@ func (c *callers) read(t *testing.T, path string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 	require.NoError(t, err)
+	packageTarget := importedAs(file)
 	for _, declaration := range file.Decls {
 		function, ok := declaration.(*ast.FuncDecl)
 		if !ok {
@@ -96,7 +97,7 @@ func (c *callers) read(t *testing.T, path string) {
 			case *ast.SelectorExpr:
 				c.calls[name][called.Sel.Name] = true
 				if called.Sel.Name == "Need" && len(call.Args) == 2 {
-					if capability, ok := call.Args[1].(*ast.SelectorExpr); ok && isTarget(capability.X) {
+					if capability, ok := call.Args[1].(*ast.SelectorExpr); ok && isNamed(capability.X, packageTarget) {
 						c.needs[name][capability.Sel.Name] = true
 					}
 				}
@@ -106,9 +107,19 @@ func (c *callers) read(t *testing.T, path string) {
 	}
 }
 
-func isTarget(x ast.Expr) bool {
-	name, ok := x.(*ast.Ident)
-	return ok && name.Name == "target"
+// importedAs is the name that a file has for the package target.
+func importedAs(file *ast.File) string {
+	for _, spec := range file.Imports {
+		if strings.HasSuffix(spec.Path.Value, `/localstack/target"`) && spec.Name != nil {
+			return spec.Name.Name
+		}
+	}
+	return "target"
+}
+
+func isNamed(x ast.Expr, name string) bool {
+	is, ok := x.(*ast.Ident)
+	return ok && is.Name == name
 }
 
 // wants is what a function needs with all that it calls.
