@@ -59,8 +59,8 @@ func newParking(t *testing.T) *parking {
 	p := &parking{tokens: map[string]chan string{}, last: map[string]string{}, parked: map[string]string{}, until: map[string]ident.Instant{}, spent: map[string]bool{}}
 	p.stage = newStage(t, parker, map[string]part{"say": func(event []byte) (any, string) {
 		var said struct{ State, Name, Token string }
-		if err := json.Unmarshal(event, &said); err != nil {
-			return nil, "Bad"
+		if err := json.Unmarshal(event, &said); err != nil || said.Token == "" {
+			return nil, "Bad" // what is stopped as it begins may ask with half an event
 		}
 		p.mu.Lock()
 		p.last[said.Name] = said.Token
@@ -178,6 +178,10 @@ func (p *parking) park(ctx context.Context, key host.Key, inc string, epoch uint
 	return token, err
 }
 
+// least is how many seconds a wait lasts at least: its token must be heard
+// before it is over, also on a busy machine.
+const least = 5
+
 // leaveIdle makes an execution park that does not.
 func (p *parking) leaveIdle(ctx context.Context, name string, deadline ident.Instant) error {
 	idle, err := p.await(ctx, name, "Idle")
@@ -186,7 +190,7 @@ func (p *parking) leaveIdle(ctx context.Context, name string, deadline ident.Ins
 	}
 	seconds := int64(3600)
 	if deadline != 0 {
-		seconds = max(1, int64(deadline-p.now()+999)/1000)
+		seconds = max(least, int64(deadline-p.now()+999)/1000)
 	}
 	_, err = p.stage.client.SendTaskSuccess(ctx, &awssfn.SendTaskSuccessInput{TaskToken: &idle, Output: aws.String(fmt.Sprintf(`{"seconds":%d}`, seconds))})
 	return err
