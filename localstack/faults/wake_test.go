@@ -14,6 +14,7 @@ import (
 	"github.com/perdure/perdure/internal/adapter/sfn"
 	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/internal/host"
+	"github.com/perdure/perdure/localstack/target"
 )
 
 // gated is a session whose one call waits for a person, parked.
@@ -159,11 +160,11 @@ func TestTheNextNameIsClosed(t *testing.T) {
 func TestT27AWaitEndsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	w := visit(t)
-	promised := w.outside(object{"timeoutSeconds": 7})
+	promised := w.outside(object{"timeoutSeconds": 12})
 	promised.answers(func(arrival) (int, object) { return http.StatusAccepted, object{} })
 	w.open(promised.name, "sleep")
 	w.model.Enqueue(
-		openaitest.Calls(call("a", promised)), openaitest.Calls(openaitest.Call{ID: "b", Name: "sleep", Arguments: `{"seconds":7}`}),
+		openaitest.Calls(call("a", promised)), openaitest.Calls(openaitest.Call{ID: "b", Name: "sleep", Arguments: `{"seconds":12}`}),
 		openaitest.Text("Nobody came.", 1),
 	)
 	run := w.run("Wait for it.")
@@ -185,6 +186,7 @@ func TestAnExecutionIsStopped(t *testing.T) {
 	t.Run("at work", func(t *testing.T) {
 		t.Parallel()
 		w := visit(t)
+		w.stack.Need(t, target.Stopping)
 		once := w.outside(nil)
 		w.open(once.name)
 		held, over := openaitest.Calls(call("a", once)), make(chan struct{})
@@ -199,7 +201,7 @@ func TestAnExecutionIsStopped(t *testing.T) {
 		run := w.run("Do it.")
 		w.model.asked(t, 1)
 		w.stop(1)
-		w.eventually(func() bool { return w.head().Drive.Epoch == 2 }, "nobody hears of it")
+		w.taken()
 		close(over)
 		w.until(run, "completed")
 		require.Zero(t, w.sound().Failures, "a result has come since")
@@ -209,9 +211,20 @@ func TestAnExecutionIsStopped(t *testing.T) {
 	t.Run("parked", func(t *testing.T) {
 		t.Parallel()
 		w, once, run := gated(t)
+		w.stack.Need(t, target.Stopping)
 		w.stop(1)
-		w.eventually(func() bool { return w.head().Drive.Epoch == 2 }, "nobody hears of it")
+		w.taken()
 		w.decide(w.api, run)
+		w.until(run, "completed")
+		require.Zero(t, w.sound().Failures, "a result has come since")
+		require.Len(t, once.done(), 1)
+	})
+	t.Run("parked, and woken at once", func(t *testing.T) {
+		t.Parallel()
+		w, once, run := gated(t)
+		w.stop(1)
+		w.decide(w.api, run)
+		w.taken()
 		w.until(run, "completed")
 		require.Zero(t, w.sound().Failures, "a result has come since")
 		require.Len(t, once.done(), 1)
@@ -222,5 +235,12 @@ func TestAnExecutionIsStopped(t *testing.T) {
 func (w *world) stop(epoch uint64) {
 	w.Helper()
 	require.NoError(w, w.waker().End(w.Context(), w.key, w.head().Inc, epoch))
-	require.Equal(w, types.ExecutionStatusAborted, w.ends(w.name(epoch)))
+}
+
+// taken waits until the first execution has ended as one that was stopped, and
+// the session is the next one's.
+func (w *world) taken() {
+	w.Helper()
+	require.Equal(w, types.ExecutionStatusAborted, w.ends(w.name(1)))
+	w.eventually(func() bool { return w.head().Drive.Epoch == 2 }, "nobody hears of it")
 }
