@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/stretchr/testify/require"
 
 	"github.com/perdure/perdure/internal/adapter/lambda/lambdatest"
@@ -17,16 +18,27 @@ import (
 )
 
 // customer is a tool that is a customer's function, by the function's name. Its
-// calls sleep until Lambda has enough of them.
+// calls sleep until Lambda has enough of them, which leaves time to find them and
+// their caller.
 func (w *world) customer(retrySafe bool) (tool, function string) {
 	w.Helper()
 	function, _ = lambdatest.Deploy(w.T, w.stack.Config.Copy(), w.stack.Can.Arch)
+	w.limit(function, 20)
 	tool = "c" + strings.ReplaceAll(function, "-", "")
 	require.NoError(w, w.api.PutTool(w.Context(), tool, object{
 		"target": "lambda", "function": function, "completion": "joined", "description": "Sleeps.", "parameters": object{"type": "object"},
 		"kind": "action", "retrySafe": retrySafe, "parallel": true,
 	}))
 	return tool, function
+}
+
+// limit says how many seconds a customer's function may take.
+func (w *world) limit(function string, seconds int32) {
+	w.Helper()
+	c := lambda.NewFromConfig(w.stack.Config.Copy())
+	_, err := c.UpdateFunctionConfiguration(w.Context(), &lambda.UpdateFunctionConfigurationInput{FunctionName: &function, Timeout: &seconds})
+	require.NoError(w, err)
+	require.NoError(w, lambda.NewFunctionUpdatedV2Waiter(c).Wait(w.Context(), &lambda.GetFunctionInput{FunctionName: &function}, hang))
 }
 
 func sleeps(tool string) openaitest.Call {
@@ -80,6 +92,7 @@ func TestAToolIsAskedTwiceAndKilled(t *testing.T) {
 	for _, pid := range processes(t, w.function(env.FunctionTool)) {
 		require.NoError(t, kill(pid))
 	}
+	w.limit(again, lambdatest.Timeout) // nobody has to find those that come now
 	w.eventually(func() bool {
 		note()
 		calls := w.calls(run)
