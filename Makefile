@@ -70,7 +70,7 @@ test/lacks:
 
 .PHONY: test/go
 test/go: test/lacks ## run all tests (PKG=./core/…)
-	@$(GO) test $(PKG)
+	@$(GO) test -timeout 25m $(PKG)
 
 .PHONY: test/aws
 test/aws: test/lacks ## run the end-to-end suite against the stack on an emulator, or on PERDURE_AWS_ENDPOINT
@@ -95,8 +95,9 @@ bench: ## run the benchmarks (PKG=./core/… BENCH=Apply)
 	@$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
 
 .PHONY: bench/aws
-bench/aws: ## how long functions take to come up, and how large they are
+bench/aws: python ## how long functions take to come up, and what the deployed stack takes under load (TARGET=localstack)
 	@$(GO) test -run '^$$' -bench Init -benchtime 10x -v ./functions/internal/stub
+	@$(HERE) $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 25m -v ./localstack/load
 
 ##@ Checks
 
