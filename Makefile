@@ -206,8 +206,12 @@ SERVER_localstack := localstack/host/serve.py
 SERVER = $(or $(SERVER_$(TARGET)),$(error TARGET is emulator or localstack))
 PYTHON ?= python3
 OUTPUTS := .cache/localstack/outputs.json
-HERE = export PERDURE_AWS_TARGET=$(TARGET) PERDURE_AWS_ENDPOINT="$${PERDURE_AWS_ENDPOINT:-$$($(PYTHON) $(SERVER) where)}"; \
-	test -z "$$PERDURE_AWS_ENDPOINT" || test ! -f $(OUTPUTS) || export PERDURE_STACK_OUTPUTS=$(abspath $(OUTPUTS));
+HERE = export PERDURE_AWS_TARGET=$(TARGET); at=$$($(PYTHON) $(SERVER) where); packages=2; \
+	if test -z "$$PERDURE_AWS_ENDPOINT" && test -n "$$at"; then \
+		export PERDURE_AWS_ENDPOINT="$$at"; \
+		test ! -f $(OUTPUTS) || export PERDURE_STACK_OUTPUTS="$${PERDURE_STACK_OUTPUTS:-$$PWD/$(OUTPUTS)}"; \
+	fi; \
+	test -z "$$PERDURE_AWS_ENDPOINT" || packages=1;
 
 # What is missing is said in a line, and not by a shell.
 .PHONY: python node credentials
@@ -225,16 +229,19 @@ credentials:
 
 .PHONY: localstack/up
 localstack/up: python ## start the emulator in the background, on 127.0.0.1:4566 (TARGET=localstack)
+	@$(PYTHON) $(SERVER) where | grep -q . || rm -f $(OUTPUTS)
 	@$(PYTHON) $(SERVER) up
 
 .PHONY: localstack/deploy
 localstack/deploy: python node ## build the functions and deploy the stack to it (CONTEXT="-c …")
 	@$(HERE) $(PYTHON) localstack/deploy.py --endpoint "$${PERDURE_AWS_ENDPOINT:-http://127.0.0.1:4566}" --outputs $(OUTPUTS) $(CONTEXT)
 
-# No suite is deployed to what another has left: each has its own, if none is up.
+# No suite is deployed to what another has left: each has its own, if none is up,
+# and two at a time, for each takes a gigabyte. On one that is up they are run one
+# after the other, because they kill what others use.
 .PHONY: localstack/test
 localstack/test: python ## run the suites of the AWS side against it, or against one of their own (TARGET=localstack)
-	@$(HERE) $(GO) test -count=1 -timeout 25m ./localstack/... ./internal/adapter/dynamo/... ./internal/adapter/s3/... \
+	@$(HERE) $(GO) test -count=1 -timeout 25m -p $$packages ./localstack/... ./internal/adapter/dynamo/... ./internal/adapter/s3/... \
 		./internal/adapter/sfn/... ./internal/adapter/sqs/... ./internal/adapter/lambda/... ./internal/cloud/... \
 		./internal/wiring/... ./internal/doctor/...
 	@$(HERE) $(GO) test -count=1 -timeout 25m ./e2e -args -deployed

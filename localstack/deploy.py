@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -27,6 +28,8 @@ CACHE = os.path.join(ROOT, ".cache", "localstack")
 NODE = os.path.join(".cache", "node", "node_modules")
 CDK = os.path.join(ROOT, NODE, ".bin", "cdk")
 MISSING = 3
+# An endpoint is never behind a proxy.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 GOARCH = {"arm64": "arm64", "x86_64": "amd64"}
 
 
@@ -93,7 +96,7 @@ def secret(endpoint, name):
             "Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0",
         },
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with DIRECT.open(request, timeout=30) as answer:
         return json.load(answer)["SecretString"]
 
 
@@ -123,8 +126,14 @@ def context(args):
 
 
 def edition(endpoint):
-    with contextlib.suppress(OSError, ValueError), urllib.request.urlopen(endpoint + "/_localstack/health", timeout=30) as answer:
-        return json.load(answer).get("edition")
+    """Asks a LocalStack what it is. What does not answer there is none."""
+    try:
+        with DIRECT.open(endpoint + "/_localstack/health", timeout=30) as answer:
+            return json.load(answer).get("edition")
+    except (urllib.error.HTTPError, ValueError):
+        return None
+    except OSError as error:
+        raise SystemExit(f"nothing answers at {endpoint}: {error}") from None
 
 
 def account(args):

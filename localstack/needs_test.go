@@ -27,8 +27,11 @@ func needs(t *testing.T) map[target.Capability][]string {
 	constants := capabilities(t, root)
 	folders := map[string]*callers{}
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules") {
-			return errorOrSkip(err)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && path != root && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "node_modules") {
+			return fs.SkipDir
 		}
 		if strings.HasSuffix(path, "_test.go") {
 			folder, err := filepath.Rel(root, filepath.Dir(path))
@@ -59,13 +62,6 @@ func needs(t *testing.T) map[target.Capability][]string {
 		}
 	}
 	return found
-}
-
-func errorOrSkip(err error) error {
-	if err != nil {
-		return err
-	}
-	return fs.SkipDir
 }
 
 // callers says of each function of a package, by name alone, what it calls and

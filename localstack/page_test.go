@@ -63,7 +63,7 @@ func cannotSee(t *testing.T) string {
 	t.Helper()
 	wanted := needs(t)
 	var b strings.Builder
-	b.WriteString("\n## What a target cannot show\n\nA test that needs it is skipped there, and says why.\n\n| On | cannot be seen | because | so these are skipped |\n|---|---|---|---|\n")
+	b.WriteString("\n## What a target cannot show\n\nA test that needs it is skipped there, in whole or for the cases that need it, and says why.\n\n| On | cannot be seen | because | so of these something is skipped |\n|---|---|---|---|\n")
 	for _, at := range target.Known() {
 		for _, what := range at.Lacks() {
 			cells(&b, at.Name, string(what), at.Why(what), grouped(wanted[what]))
@@ -76,7 +76,7 @@ func cannotSee(t *testing.T) string {
 // word; TestWhatWasDeployedIsThere asks for all others.
 func skippedTypes() string {
 	var b strings.Builder
-	b.WriteString("\n## What a deployment leaves out\n\nA target's CloudFormation says that it made them. Every other resource of the stack is asked for after a deployment.\n\n| On | type | because |\n|---|---|---|\n")
+	b.WriteString("\n## What a deployment leaves out\n\nEvery other resource of the stack is asked for after a deployment, of the service that it is of: CloudFormation may say\nthat it has made what is not there.\n\n| On | type, or property of a type | because |\n|---|---|---|\n")
 	for _, at := range target.Known() {
 		skipped := at.SkippedTypes()
 		for _, kind := range slices.Sorted(maps.Keys(skipped)) {

@@ -73,10 +73,16 @@ def command(server, args):
         print(server.python())
         return 0
     if args.command == "up" and (running := read_up()):
+        if running["script"] != os.path.basename(server.script):
+            return f"{running['script']} is up at {running['endpoint']}; take it down first"
         print(f"it is up already: {running['endpoint']}")
         return 0
     if args.data:
         return serve(server, args) if args.command == "serve" else server.others[args.command](args)
+    if args.command == "serve":
+        lead()
+        # An installation, too, ends with the parent.
+        threading.Thread(target=watch, args=(lambda: os.killpg(0, signal.SIGKILL),), daemon=True).start()
     python = environment(server)
     server.extra()
     if args.command == "prepare":
@@ -109,7 +115,7 @@ def environment(server):
     base = server.python()
     with open(server.pins, "rb") as file:
         pins = file.read()
-    folder = installed("venv", pins + version(base).encode(), lambda folder: build(base, folder, server.pins))
+    folder = installed("venv", pins + version(base).encode() + os.path.realpath(base).encode(), lambda folder: build(base, folder, server.pins))
     return os.path.join(folder, "bin", "python")
 
 
@@ -139,10 +145,11 @@ def build(base, folder, pins):
 
 
 def install(step, **how):
-    """Runs a step of an installation. Its last words say what it lacks."""
+    """Runs a step of an installation. Its last words say what went wrong. It ends with this process's group, and so
+    with its parent: see watch."""
     result = subprocess.run(step, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **how)
     if result.returncode != 0:
-        missing(f"{os.path.basename(step[0])} cannot install what is needed: {' '.join(result.stdout.split()[-60:])}")
+        raise SystemExit(f"{os.path.basename(step[0])} cannot install what is needed: {' '.join(result.stdout.split()[-60:])}")
 
 
 def quiet(command):
@@ -164,15 +171,13 @@ def become(server, args, python):
     """Starts anew under the virtual environment's Python. A server reads its settings when it is imported and hands
     its whole environment to functions, where on AWS they would see none of this machine: so it gets just what it
     needs. The socket is bound here already, because the port is part of the settings."""
-    sweep()
-    data = tempfile.mkdtemp(prefix="data-", dir=CACHE)
-    write(os.path.join(data, "pid"), str(os.getpid()))
+    data = folder_of_data()
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, args.port or 0))
     except OSError as error:
-        shutil.rmtree(data)
+        shutil.rmtree(data, ignore_errors=True)
         raise SystemExit(f"port {args.port} on {HOST} cannot be had: {error.strerror}") from None
     listener.set_inheritable(True)
     port = listener.getsockname()[1]
@@ -191,13 +196,33 @@ def become(server, args, python):
     os.execve(python, [python, os.path.abspath(server.script), *sys.argv[1:], "--data", data], environ)
 
 
-def sweep():
-    """Removes data of servers that were killed before they could."""
+def folder_of_data():
+    """Makes a folder that is this server's alone, and removes those of servers that were killed before they could.
+    A server holds its folder's lock as long as it lives; the lock of the cache keeps others from taking a folder that
+    is not locked yet for one that was left behind."""
     os.makedirs(CACHE, exist_ok=True)
-    for name in os.listdir(CACHE):
-        pid = os.path.join(CACHE, name, "pid")
-        if name.startswith("data-") and os.path.exists(pid) and not alive(int(read(pid) or 0)):
-            shutil.rmtree(os.path.join(CACHE, name), ignore_errors=True)
+    with open(os.path.join(CACHE, "data.lock"), "w") as cache:
+        fcntl.flock(cache, fcntl.LOCK_EX)
+        for name in os.listdir(CACHE):
+            folder = os.path.join(CACHE, name)
+            if name.startswith("data-") and abandoned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+        data = tempfile.mkdtemp(prefix="data-", dir=CACHE)
+        lock = os.open(os.path.join(data, "lock"), os.O_WRONLY | os.O_CREAT, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.set_inheritable(lock, True)  # over execve: it ends with the process
+    return data
+
+
+def abandoned(folder):
+    try:
+        with open(os.path.join(folder, "lock")) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 # Serving.
@@ -209,9 +234,6 @@ def serve(server, args):
     os.dup2(log, 1)
     if args.log:
         os.dup2(log, 2)
-    # A group of its own: ending it ends the processes that it has started with it.
-    if os.getpgrp() != os.getpid():
-        os.setpgid(0, 0)
 
     def end(*_):
         with contextlib.suppress(Exception):
@@ -225,6 +247,13 @@ def serve(server, args):
     threading.Thread(target=announce, args=(answers, server.health), daemon=True).start()
     server.serve(args)
     end()
+
+
+def lead():
+    """Makes a group of this process's own: ending it ends the processes that it has started with it. Whoever has a
+    terminal is in one already, and could not read from it in another."""
+    if os.getpgrp() != os.getpid() and not os.isatty(0):
+        os.setpgid(0, 0)
 
 
 def watch(end):
@@ -260,12 +289,14 @@ def up(server, args):
     ours = sys.argv[1:]
     ours[ours.index("up")] = "serve"
     start = [sys.executable, os.path.abspath(server.script), *ours, "--port", str(args.port or 4566), "--log", log]
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     process = subprocess.Popen(start, stdin=source, stdout=subprocess.PIPE, pass_fds=[sink], start_new_session=True, text=True)
     try:
         line = process.stdout.readline()
         if line:
             write(UP, json.dumps({**json.loads(line), "script": os.path.basename(server.script)}))
-    except KeyboardInterrupt:
+    except BaseException:
         # It is in a session of its own, so that Ctrl-C did not reach it, and "down" does not know of it.
         os.killpg(process.pid, signal.SIGTERM)
         raise
@@ -280,12 +311,13 @@ def down():
     if not running:
         print("it is not up")
         return 0
-    os.kill(running["pid"], signal.SIGTERM)
-    limit = time.monotonic() + 10
-    while alive(running["pid"]):
-        if time.monotonic() > limit:
-            os.killpg(running["pid"], signal.SIGKILL)
-        time.sleep(0.05)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(running["pid"], signal.SIGTERM)
+        limit = time.monotonic() + 10
+        while alive(running["pid"]):
+            if time.monotonic() > limit:
+                os.killpg(running["pid"], signal.SIGKILL)
+            time.sleep(0.05)
     os.remove(UP)
     print("down")
     return 0

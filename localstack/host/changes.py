@@ -63,8 +63,8 @@ def dynamodb():
         port = ["-port", str(self.port), "-inMemory", "-disableTelemetry"]
         command = [os.path.join(JAVA, "bin", "java"), f"-Xmx{self.heap_size}", f"-Djava.library.path={folder}"]
         command += ["-cp", os.pathsep.join([folder, os.path.join(folder, "*")]), "Loopback", *port]
-        # Its input ends with this process, and so does it.
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        # Its input ends with this process, and so does it. Its complaints go into the log.
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
 
         def wait(*_):
             with contextlib.suppress(Exception):

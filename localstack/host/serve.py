@@ -36,10 +36,15 @@ def python():
     for minor in minors:
         # Where pyenv keeps them, whichever of them it has chosen for this folder.
         found += glob.glob(os.path.join(os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv")), "versions", f"3.{minor}.*", "bin", "python3"))
+    fits = []
     for candidate in filter(None, map(shutil.which, found)):
         numbers = server.version(candidate).split(".")
         if len(numbers) > 2 and OLDEST <= (int(numbers[0]), int(numbers[1])) <= NEWEST:
-            return candidate
+            if server.quiet([candidate, "-c", "import ensurepip, venv"]):
+                return candidate
+            fits.append(candidate)
+    if fits:
+        return fits[0]  # what it lacks is said where it is used
     server.missing("LocalStack needs Python 3.12 or 3.13, as python3.12 or python3.13 on the PATH or in pyenv")
 
 
@@ -75,7 +80,7 @@ def fetch(jdk, folder):
     for native in glob.glob(os.path.join(libraries, "libsqlite4java-*-1.0.392.*")):
         # The name under which it is looked for.
         shutil.copy(native, native.replace("-1.0.392", ""))
-    server.install([os.path.join(jdk, "bin", "javac"), "-d", libraries, "-cp", os.path.join(libraries, "*"), os.path.join(JAVA, "Loopback.java")])
+    server.install([os.path.join(jdk, "bin", "javac"), "--release", str(JDK), "-d", libraries, "-cp", os.path.join(libraries, "*"), os.path.join(JAVA, "Loopback.java")])
 
 
 def environ(data, port):

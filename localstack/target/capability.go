@@ -132,6 +132,19 @@ var (
 		ReservedDeploy:     "its CloudFormation drops ReservedConcurrentExecutions; the request of Lambda's own works",
 		Permissions:        "the free edition looks at no policy",
 	}}
-	// Of others nothing is taken for granted, MiniStack as it comes among them.
-	other = Capabilities{Name: "the endpoint", Arch: runtime.GOARCH, cannot: emulated.cannot}
+	// Of others nothing is taken for granted that one of the two above does not
+	// show: MiniStack as it comes, and LocalStack's other editions.
+	other = Capabilities{Name: "the endpoint", Arch: runtime.GOARCH, cannot: neither()}
 )
+
+func neither() map[Capability]string {
+	unknown := map[Capability]string{}
+	for _, known := range []Capabilities{emulated, localstack} {
+		for _, what := range known.Lacks() {
+			if what != HTTPAPI { // for which the stack is deployed otherwise
+				unknown[what] = "nobody has asked it"
+			}
+		}
+	}
+	return unknown
+}

@@ -144,7 +144,7 @@ func recognise(ctx context.Context, endpoint string) (Capabilities, error) {
 	switch said.Edition {
 	case "perdure": // by localstack/emulator.py
 		return emulated, nil
-	case "community", "pro", "enterprise":
+	case "community": // by localstack/host, and LocalStack's own free image of 4.14.0
 		return localstack, nil
 	default:
 		return other, nil
