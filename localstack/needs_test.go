@@ -43,7 +43,7 @@ func needs(t *testing.T) map[target.Capability][]string {
 		}
 		return nil
 	}))
-	found := map[target.Capability][]string{}
+	found := make(map[target.Capability][]string)
 	for _, q := range questions() {
 		if q.needs != "" {
 			found[q.needs] = append(found[q.needs], "localstack.T80/"+q.name)

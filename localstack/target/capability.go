@@ -138,7 +138,7 @@ var (
 )
 
 func neither() map[Capability]string {
-	unknown := map[Capability]string{}
+	unknown := make(map[Capability]string)
 	for _, known := range []Capabilities{emulated, localstack} {
 		for _, what := range known.Lacks() {
 			if what != HTTPAPI { // for which the stack is deployed otherwise
