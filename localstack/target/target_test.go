@@ -3,9 +3,11 @@ package target_test
 import (
 	"bufio"
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"runtime"
@@ -17,10 +19,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/stretchr/testify/require"
 
+	"github.com/perdure/perdure/internal/adapter/lambda/lambdatest"
 	"github.com/perdure/perdure/internal/env"
 	"github.com/perdure/perdure/localstack/target"
 )
@@ -43,11 +47,12 @@ func TestTargetAnswers(t *testing.T) {
 }
 
 // A server must not outlive a test binary that is killed, nor must what it has
-// started: it holds memory and a port, and nobody would know of it.
+// started: it holds memory and a port, and nobody would know of it. A function is
+// in the midst of an invocation then, and waits for an answer of this process.
 func TestAServerEndsWithItsParent(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("TARGET_TEST_CHILD") != "" {
-		hang(t)
+	if stage := os.Getenv(childStage); stage != "" {
+		hang(t, os.Getenv(childFunction), stage)
 	}
 	target.Get(t) // what is missing here is missing there
 	if os.Getenv(env.AWSEndpoint) != "" {
@@ -56,16 +61,28 @@ func TestAServerEndsWithItsParent(t *testing.T) {
 	for name, end := range map[string]os.Signal{"killed": os.Kill, "interrupted": os.Interrupt} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			stage, running := silent(t)
+			function := "hangs-" + strings.ToLower(rand.Text())
 			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestAServerEndsWithItsParent$", "-test.timeout", "5m")
-			child.Env = append(os.Environ(), "TARGET_TEST_CHILD=1")
+			child.Env = append(os.Environ(), childFunction+"="+function, childStage+"="+stage)
 			out, err := child.StdoutPipe()
 			require.NoError(t, err)
 			require.NoError(t, child.Start())
 			endpoint := said(t, out)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = io.Copy(io.Discard, out)
+			}()
+			select {
+			case <-running:
+			case <-ended:
+				require.Fail(t, "the child ends before its function runs")
+			}
 			require.True(t, answers(t, endpoint))
 			family := descendants(child.Process.Pid)
 			if runtime.GOOS == "linux" {
-				require.NotEmpty(t, family)
+				require.True(t, slices.ContainsFunc(family, func(id int) bool { return is(id, function) }), "the function's process is none of %v", family)
 			}
 			require.NoError(t, child.Process.Signal(end))
 			require.Error(t, child.Wait())
@@ -75,15 +92,37 @@ func TestAServerEndsWithItsParent(t *testing.T) {
 	}
 }
 
+// What the test above tells its child: a function's name, and the URL that the
+// function asks what to do.
+const childFunction, childStage = "TARGET_TEST_FUNCTION", "TARGET_TEST_STAGE"
+
 // hang is the child of the test above: it has its server start all that it
 // starts, and waits for its end.
-func hang(t *testing.T) {
+func hang(t *testing.T, function, stage string) {
 	t.Helper()
 	at := target.Get(t)
 	_, err := dynamodb.NewFromConfig(at.Config).ListTables(t.Context(), &dynamodb.ListTablesInput{})
 	require.NoError(t, err)
+	lambdatest.StandIn(t, at.Config, at.Can.Arch, function, stage)
 	_, _ = os.Stdout.WriteString("endpoint " + at.Endpoint + "\n")
-	select {}
+	_, err = lambda.NewFromConfig(at.Config).Invoke(t.Context(), &lambda.InvokeInput{FunctionName: &function})
+	require.NoError(t, err)
+	require.Fail(t, "the invocation has ended before its server")
+}
+
+// silent is a server that is asked and never answers, until the test ends.
+func silent(t *testing.T) (url string, asked <-chan struct{}) {
+	t.Helper()
+	first, over := make(chan struct{}, 1), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		select {
+		case first <- struct{}{}:
+		default: // it was asked before
+		}
+		<-over
+	}))
+	t.Cleanup(func() { close(over); server.Close() })
+	return server.URL, first
 }
 
 // said reads where the child's server is.
@@ -115,6 +154,12 @@ func descendants(pid int) []int {
 		}
 	}
 	return all
+}
+
+// is says whether a process is a function's, as far as the system shows it.
+func is(pid int, function string) bool {
+	environ, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	return slices.Contains(strings.Split(string(environ), "\x00"), "AWS_LAMBDA_FUNCTION_NAME="+function)
 }
 
 func living(ids []int) []int {
