@@ -236,6 +236,7 @@ func (s *State) admitClose(c *CloseSession) ([]Event, Reply, error) {
 	for _, q := range s.Queue {
 		ev = append(ev, &RunCancelled{Run: q.ID, Who: c.who()})
 	}
-	ev = append(ev, s.settleRunPromises(0, ev, c.who())...)
+	// The call of a detached promise has answered: nothing above settles it.
+	ev = append(ev, s.settleRunPromises(0, nil, c.who())...)
 	return append(ev, &SessionClosed{Force: true, Who: c.who()}), Reply{}, nil
 }
