@@ -101,21 +101,29 @@ func (w *Workspaces) DeleteFile(ctx context.Context, key host.Key, workspace, pa
 	if err != nil {
 		return "", false, err
 	}
+	if expect == nil {
+		if _, _, err = w.stat(ctx, p); err != nil {
+			return "", false, err
+		}
+		// The last one wins, as with a write that expects nothing: what another
+		// writes after the look goes too, and so does what is written between a
+		// request whose answer was lost and the client's next.
+		if err = w.bucket.remove(ctx, p.key(), condition{}); err != nil {
+			return "", false, fmt.Errorf("delete %s: %w", path, err)
+		}
+		return "", true, nil
+	}
 	for range writeTries {
 		o, actual, err := w.stat(ctx, p)
 		switch {
-		case errors.Is(err, host.ErrNotFound) && expect != nil:
+		case errors.Is(err, host.ErrNotFound):
 			return "", *expect == "", nil
 		case err != nil:
 			return "", false, err
-		case expect != nil && *expect != actual:
+		case *expect != actual:
 			return actual, false, nil
 		}
-		var when condition
-		if expect != nil {
-			when.etag = o.etag
-		}
-		err = w.bucket.remove(ctx, p.key(), when)
+		err = w.bucket.remove(ctx, p.key(), condition{etag: o.etag})
 		switch {
 		case err == nil, errors.Is(err, host.ErrNotFound):
 			// Gone meanwhile is gone, perhaps by this very request, the answer

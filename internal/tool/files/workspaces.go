@@ -52,7 +52,8 @@ type Workspaces interface {
 	// An error that wraps host.ErrFull says that there is no room.
 	WriteFile(ctx context.Context, key host.Key, workspace, path string, data []byte, expect *blob.Ref, operation string) (content blob.Ref, done bool, err error)
 	// DeleteFile takes a file away, under the same condition. host.ErrNotFound
-	// if there is none and expect does not ask for one.
+	// if there is none and expect does not ask for one. Without expect it takes
+	// whatever is there, also what is written while the call lasts.
 	DeleteFile(ctx context.Context, key host.Key, workspace, path string, expect *blob.Ref) (content blob.Ref, done bool, err error)
 	// ListFiles returns entries whose path begins with prefix and sorts after
 	// after, in bytewise order of their paths, at most limit. With deep false
