@@ -14,8 +14,10 @@ import (
 const table = "../../docs/SCENARIOS.md"
 
 var (
-	named   = regexp.MustCompile("`([a-z]+/[a-z_0-9]+)`")
-	sources = regexp.MustCompile(`\b(row-\d\d|engine 10\.\d+|turn 7\.\d+|T\d\d)\b`)
+	named    = regexp.MustCompile("`([a-z]+/[a-z_0-9]+)`")
+	tests    = regexp.MustCompile(`([a-z0-9]+(?:/[a-z0-9]+)*): (Test\w+(?:, Test\w+)*)`)
+	function = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	sources  = regexp.MustCompile(`\b(row-\d\d|engine 10\.\d+|turn 7\.\d+|T\d\d)\b`)
 )
 
 // TestTableOfScenarios holds docs/SCENARIOS.md to the scripts: each is named
@@ -50,6 +52,32 @@ func TestTableOfScenarios(t *testing.T) {
 			require.Contains(t, rows[tag], "`"+name+"`", "%s is not in the row of %s", name, tag)
 		}
 	}
+}
+
+// TestTableOfTests: a test that the page says is in a folder is there.
+func TestTableOfTests(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(table)
+	require.NoError(t, err)
+	there := map[string][]string{}
+	for _, m := range tests.FindAllStringSubmatch(string(text), -1) {
+		folder := m[1]
+		if _, read := there[folder]; !read {
+			paths, err := filepath.Glob("../../" + folder + "/*_test.go")
+			require.NoError(t, err)
+			for _, path := range paths {
+				source, err := os.ReadFile(path)
+				require.NoError(t, err)
+				for _, f := range function.FindAllStringSubmatch(string(source), -1) {
+					there[folder] = append(there[folder], f[1])
+				}
+			}
+		}
+		for name := range strings.SplitSeq(m[2], ", ") {
+			require.Contains(t, there[folder], name, "the table names a test of %s that is not there", folder)
+		}
+	}
+	require.NotEmpty(t, there)
 }
 
 // TestEveryRuleHasAMutation: of each of the design's rules one is known to be
