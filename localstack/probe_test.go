@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cfntypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -61,7 +60,7 @@ type world struct {
 func newWorld(t *testing.T, at target.Target) *world {
 	t.Helper()
 	w := &world{
-		Target: at, sfn: sfn.NewFromConfig(at.Config, patiently), sqs: sqs.NewFromConfig(at.Config), lambda: lambda.NewFromConfig(at.Config),
+		Target: at, sfn: sfn.NewFromConfig(at.Config), sqs: sqs.NewFromConfig(at.Config), lambda: lambda.NewFromConfig(at.Config),
 		dynamo: dynamodb.NewFromConfig(at.Config), s3: s3.NewFromConfig(at.Config), http: target.HTTP(),
 		name: "perdure-probe-" + strings.ToLower(rand.Text()[:8]), out: map[string]string{},
 	}
@@ -72,12 +71,6 @@ func newWorld(t *testing.T, at target.Target) *world {
 	}
 	w.listen(t)
 	return w
-}
-
-// patiently has a client of Step Functions ask again for long: LocalStack answers
-// 500 to every token while any execution is just about to start.
-func patiently(o *sfn.Options) {
-	o.Retryer = retry.NewStandard(func(s *retry.StandardOptions) { s.MaxAttempts, s.MaxBackoff = 20, time.Second })
 }
 
 // deploy makes a stack and takes its outputs.
