@@ -119,7 +119,7 @@ func functionVariables() []Variable {
 		{OpenAISecret, OwnerFunctions, "none", "Secrets Manager entry with the key of the provider `openai`, as plain text; `-c openaiSecret=ARN`."},
 		{OpenAIBaseURL, OwnerFunctions, "none", "As for the server; `-c openaiBaseUrl=URL`."},
 		{OpenAIModel, OwnerFunctions, "`" + DefaultModel + "`", "As for the server; `-c openaiModel=NAME`."},
-		{PublicURL, OwnerFunctions, "the stack's `ApiUrl`", "Where the world finds the API: addresses at which promises are settled begin with it; `-c frontUrl=URL`."},
+		{PublicURL, OwnerFunctions, "the stack's `ApiUrl`", "Where the world finds the API: addresses at which promises are settled begin with it; `-c frontUrl=URL`. With `-c frontDoor=url` and no `frontUrl` `api`, which cannot be told its own address, and `stream`, which is there before it, have none: neither makes such addresses."},
 		{StreamURL, OwnerFunctions, "the stack's `StreamUrl`", "Where the world finds streams: a session's `streamUrl` begins with it; `-c streamUrl=URL`. The function that streams has no need of it."},
 		{Secrets, OwnerFunctions, "`perdure/` and the stack's name and `/`", "Prefix of the Secrets Manager entries that a tool's or provider's `secret` may name."},
 		{RolloverSteps, OwnerFunctions, "`300`", "Steps after which a session goes on in a new execution; `-c rolloverSteps=N`."},
