@@ -103,7 +103,7 @@ type ModelTool struct {
 type ModelRequest struct {
 	Tenant       ident.TenantID
 	Session      ident.SessionID // cache key for providers that take one
-	Attempt      string          // stable id of this attempt: run/turn/attempt
+	Attempt      string          // stable id of this attempt: run/turn/attempt, or compact/entry/attempt
 	Model        session.Model
 	Instructions []string
 	Messages     []ModelMessage

@@ -223,7 +223,11 @@ func (p *performance) summarise(ctx context.Context) (ModelResult, ModelInfo, er
 	info := port.Info(m)
 	r := renderer{p: p, ctx: ctx, family: info.Family, w: &rendering{seen: map[string]bool{}}}
 	lead, entries := p.s.Covered()
-	req := ModelRequest{Tenant: p.key.Tenant, Session: p.key.Session, Model: m, NoTools: true, Attempt: "compact/" + uitoa(uint64(p.s.Context.Compaction.Attempt))}
+	plan := p.s.Context.Compaction
+	req := ModelRequest{
+		Tenant: p.key.Tenant, Session: p.key.Session, Model: m, NoTools: true,
+		Attempt: "compact/" + plan.Through.String() + "/" + uitoa(uint64(plan.Attempt)),
+	}
 	req.Instructions = r.instructions()
 	req.Messages = r.messages(r.messages(nil, lead), entries)
 	req.Messages = append(req.Messages, ModelMessage{Role: RoleUser, Parts: []ModelPart{{Text: compactPrompt}}})

@@ -225,11 +225,11 @@ func TestInfoAndCompactionAndLimits(t *testing.T) {
 	require.Equal(t, host.ModelInfo{InputLimit: 500, OutputLimit: 50, Family: "scripted", Priced: true, InputPrice: 3, OutputPrice: 4},
 		m.Info(session.Model{Model: scripted.ByParam, Params: `{"inputLimit":500,"outputLimit":50,"prices":{"input":3,"output":4}}`}))
 
-	res, err := script(t, `{"steps":[{"calls":[{"tool":"x"}]}],"summary":"short"}`, "compact/1", user("hello"), user("Summarise"))
+	res, err := script(t, `{"steps":[{"calls":[{"tool":"x"}]}],"summary":"short"}`, "compact/entry_1/1", user("hello"), user("Summarise"))
 	require.NoError(t, err)
 	require.Equal(t, "short", res.Text)
 
-	req := host.ModelRequest{Attempt: "compact/1", Model: session.Model{Model: scripted.Demo}, Messages: []host.ModelMessage{user("write\nnotes"), user("Summarise")}}
+	req := host.ModelRequest{Attempt: "compact/entry_1/1", Model: session.Model{Model: scripted.Demo}, Messages: []host.ModelMessage{user("write\nnotes"), user("Summarise")}}
 	res, err = m.Generate(t.Context(), req, quiet)
 	require.NoError(t, err)
 	require.Equal(t, "So far the person asked:\n- write notes", res.Text)
