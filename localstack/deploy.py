@@ -10,6 +10,7 @@ Exit status 3 means that this machine lacks something that the line on standard 
 import argparse
 import contextlib
 import fcntl
+import filecmp
 import hashlib
 import json
 import os
@@ -179,9 +180,12 @@ def build(args):
 
 
 def replace(source, target):
-    """Puts a file in place at once: somebody may be reading what is there."""
-    shutil.copy2(source, target + ".new")
-    os.replace(target + ".new", target)
+    """Puts a file in place at once, if it is another: somebody may be reading what is there, and the whole folder that
+    it is in, so nothing else may ever be seen in that."""
+    if os.path.exists(target) and filecmp.cmp(source, target, shallow=False):
+        return
+    shutil.copy2(source, source + ".new")
+    os.replace(source + ".new", target)
 
 
 def run(command, environ=None, folder=ROOT):
