@@ -24,11 +24,12 @@ import time
 import urllib.error
 import urllib.request
 
+from server import missing
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CACHE = os.path.join(ROOT, ".cache", "localstack")
 NODE = os.path.join(".cache", "node", "node_modules")
 CDK = os.path.join(ROOT, NODE, ".bin", "cdk")
-MISSING = 3
 # An endpoint is never behind a proxy.
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 GOARCH = {"arm64": "arm64", "x86_64": "amd64"}
@@ -226,11 +227,6 @@ def locked():
     with open(os.path.join(CACHE, "deploy.lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def missing(what):
-    print(what, file=sys.stderr)
-    raise SystemExit(MISSING)
 
 
 if __name__ == "__main__":

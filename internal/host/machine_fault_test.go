@@ -175,20 +175,25 @@ func TestADisplacedInvocationGoesOn(t *testing.T) {
 	}
 }
 
+// beforeClaim does something once, just before a driver's next claim is committed.
+func beforeClaim(what *func()) func(*simsched.Sim) memory.Injector {
+	return func(*simsched.Sim) memory.Injector {
+		return func(_ context.Context, op memory.Op, when memory.When) error {
+			if f := *what; f != nil && op.Name == "log.commit" && when == memory.Before && op.Commit.Head.Drive.Status == host.DriveRunning {
+				*what = nil
+				f()
+			}
+			return nil
+		}
+	}
+}
+
 // A step that is claimed by a twin between its look and its first write takes
 // the attempt after that one's, not the same.
 func TestAClaimIsLookedAtAgainAfterAConflict(t *testing.T) {
 	t.Parallel()
 	var before func()
-	lab{inject: func(*simsched.Sim) memory.Injector {
-		return func(_ context.Context, op memory.Op, when memory.When) error {
-			if f := before; f != nil && op.Name == "log.commit" && when == memory.Before && op.Commit.Head.Drive.Status == host.DriveRunning {
-				before = nil
-				f()
-			}
-			return nil
-		}
-	}, model: func(sim *simsched.Sim) generate { return asks(sim, 5000, "") }}.farmed(t, host.Options{}, func(ctx context.Context, f *farm) {
+	lab{inject: beforeClaim(&before), model: func(sim *simsched.Sim) generate { return asks(sim, 5000, "") }}.farmed(t, host.Options{}, func(ctx context.Context, f *farm) {
 		k := key("s")
 		f.open(ctx, k, config())
 		before = func() {

@@ -317,15 +317,7 @@ func TestACallThatHasAnsweredIsNotRunAgain(t *testing.T) {
 func TestAClaimTakesOverWhatATwinHasJustBegun(t *testing.T) {
 	t.Parallel()
 	var before func()
-	lab{reports: true, inject: func(*simsched.Sim) memory.Injector {
-		return func(_ context.Context, op memory.Op, when memory.When) error {
-			if f := before; f != nil && op.Name == "log.commit" && when == memory.Before && op.Commit.Head.Drive.Status == host.DriveRunning {
-				before = nil
-				f()
-			}
-			return nil
-		}
-	}, model: func(sim *simsched.Sim) generate { return asks(sim, 5000, "") }}.farmed(t, host.Options{}, func(ctx context.Context, f *farm) {
+	lab{reports: true, inject: beforeClaim(&before), model: func(sim *simsched.Sim) generate { return asks(sim, 5000, "") }}.farmed(t, host.Options{}, func(ctx context.Context, f *farm) {
 		k := key("s")
 		f.open(ctx, k, config())
 		before = func() {
